@@ -1,0 +1,2 @@
+//! Checks of the source tree.
+fn main() {}
