@@ -1,1 +1,29 @@
-//! Placeholder.
+//! Everything that thinks in packscope: a batch goes in, a plan comes out, a backend runs it
+//! and a capture of every CTA on every SM comes back to be measured and compared.
+//!
+//! ```text
+//! batch ─► prefix tree ─► scheduler ─► packs ─► tiles + KV split ─► launch plan ─► backend ─► capture ─► metrics
+//! (workload)              (pack)                (tile)              (plan)         (sim|cuda)  (capture)  (metrics)
+//! ```
+//!
+//! One direction, no way back: a module imports only from those left of it in
+//! `units, error, decision < hw, workload < tile < pack < plan < numerics, capture < backend <
+//! metrics < export < session`. A test over the sources keeps this true.
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod capture;
+pub mod decision;
+pub mod error;
+pub mod export;
+pub mod hw;
+pub mod metrics;
+pub mod numerics;
+pub mod pack;
+pub mod plan;
+pub mod session;
+pub mod tile;
+pub mod units;
+pub mod workload;
+
+pub use error::{Error, Result};

@@ -1,0 +1,263 @@
+//! The capture in memory.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::LaunchPlan;
+use crate::units::Nanos;
+use crate::workload::BatchSpec;
+
+/// Where figures come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// From the simulator.
+    Simulated,
+    /// From a real GPU.
+    Measured,
+}
+
+impl Source {
+    /// The word that stands beside every figure.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+            Self::Measured => "measured",
+        }
+    }
+}
+
+/// State of L2 at the start of each run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum L2State {
+    /// Nothing of the batch is in L2.
+    #[default]
+    Cold,
+    /// As the run before left it.
+    Warm,
+}
+
+/// What made a capture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Version of packscope.
+    pub packscope: String,
+    /// `sim` or `cuda`.
+    pub backend: String,
+    /// Simulated or measured.
+    pub source: Source,
+    /// Key of the device.
+    pub device: String,
+    /// Name of the device, as the driver gives it where measured.
+    pub device_name: String,
+    /// Driver version, where measured.
+    pub driver: Option<String>,
+    /// SM clock in kHz, where measured.
+    pub sm_clock_khz: Option<u32>,
+    /// CRC-32 of the plan, so that two captures of one plan know each other.
+    pub plan_crc: u32,
+    /// The command line or window action that made it.
+    pub command: String,
+    /// SMs of the device.
+    pub sm_count: u32,
+    /// Smallest step of the clock behind the spans; 1 ns where simulated.
+    pub clock_step: Nanos,
+    /// HBM bandwidth of the device by its data sheet, bytes per second.
+    pub peak_bytes_per_s: u64,
+}
+
+/// What ran in a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SpanKind {
+    /// A CTA (or a persistent worker's task) that computes one pack of one KV head.
+    Attention,
+    /// Merging of partials: a CTA of the merge kernel, or a worker that was the last to arrive.
+    Merge,
+}
+
+/// One CTA, or one task of a persistent worker, on its SM. Times count from the start of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What ran.
+    pub kind: SpanKind,
+    /// Launch of the plan.
+    pub launch: u32,
+    /// CTA index in the launch (task index for a persistent one; for a merge by the last arriver,
+    /// the task after which it merged).
+    pub cta: u32,
+    /// SM it ran on.
+    pub sm: u32,
+    /// Residency lane of the SM, from 0; spans of one lane never overlap.
+    pub slot: u32,
+    /// First instruction.
+    pub begin: Nanos,
+    /// The first KV tile had landed; equal to `begin` where unknown or not applicable.
+    pub first_tile: Nanos,
+    /// The main loop was done; equal to `end` where unknown or not applicable.
+    pub loop_end: Nanos,
+    /// Last result written.
+    pub end: Nanos,
+}
+
+/// All spans of a run as columns, sorted by (SM, slot, begin).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spans {
+    /// What ran: see [`SpanKind`].
+    pub kind: Vec<SpanKind>,
+    /// Launch index.
+    pub launch: Vec<u32>,
+    /// CTA or task index.
+    pub cta: Vec<u32>,
+    /// SM.
+    pub sm: Vec<u32>,
+    /// Residency lane of the SM.
+    pub slot: Vec<u32>,
+    /// Begin in ns.
+    pub begin: Vec<u64>,
+    /// First tile landed, in ns.
+    pub first_tile: Vec<u64>,
+    /// Main loop done, in ns.
+    pub loop_end: Vec<u64>,
+    /// End in ns.
+    pub end: Vec<u64>,
+}
+
+impl Spans {
+    /// Number of spans.
+    pub fn len(&self) -> usize {
+        self.begin.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.begin.is_empty()
+    }
+
+    /// One span.
+    pub fn get(&self, at: usize) -> Span {
+        Span {
+            kind: self.kind[at],
+            launch: self.launch[at],
+            cta: self.cta[at],
+            sm: self.sm[at],
+            slot: self.slot[at],
+            begin: Nanos(self.begin[at]),
+            first_tile: Nanos(self.first_tile[at]),
+            loop_end: Nanos(self.loop_end[at]),
+            end: Nanos(self.end[at]),
+        }
+    }
+
+    /// All spans in order.
+    pub fn iter(&self) -> impl Iterator<Item = Span> + '_ {
+        (0..self.len()).map(|at| self.get(at))
+    }
+
+    /// Makes the columns from spans, sorted by (SM, slot, begin, launch, CTA).
+    pub fn from_unsorted(mut spans: Vec<Span>) -> Self {
+        spans.sort_unstable_by_key(|s| (s.sm, s.slot, s.begin, s.end, s.launch, s.cta));
+        let mut columns = Self::default();
+        for span in spans {
+            columns.kind.push(span.kind);
+            columns.launch.push(span.launch);
+            columns.cta.push(span.cta);
+            columns.sm.push(span.sm);
+            columns.slot.push(span.slot);
+            columns.begin.push(span.begin.0);
+            columns.first_tile.push(span.first_tile.0);
+            columns.loop_end.push(span.loop_end.0);
+            columns.end.push(span.end.0);
+        }
+        columns
+    }
+
+    /// Last end of all, or zero.
+    pub fn last_end(&self) -> Nanos {
+        Nanos(self.end.iter().copied().max().unwrap_or(0))
+    }
+}
+
+/// When a kernel of the plan was on the GPU: from the moment its first CTA could start (launched,
+/// and everything before it on its stream done) to the end of its last CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelWindow {
+    /// Launch of the plan.
+    pub launch: u32,
+    /// First moment at which a CTA of it could have been dispatched.
+    pub ready: Nanos,
+    /// First CTA's first instruction.
+    pub begin: Nanos,
+    /// Last CTA's end.
+    pub end: Nanos,
+}
+
+/// A figure over time, in steps of equal width.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CounterSeries {
+    /// Name, such as `dram_read`.
+    pub name: String,
+    /// Unit, such as `B/s`.
+    pub unit: String,
+    /// Start of the first step.
+    pub start: Nanos,
+    /// Width of a step.
+    pub step: Nanos,
+    /// Mean value in each step.
+    pub values: Vec<f64>,
+}
+
+/// How long the repeats took, from first launch to the last end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunTimes {
+    /// Makespan of each repeat; one where simulated, since the simulator is deterministic.
+    pub makespans: Vec<Nanos>,
+    /// State of L2 before each repeat.
+    pub l2: L2State,
+}
+
+/// Something a person must know about a run, such as lost records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What, in one sentence with the numbers.
+    pub text: String,
+}
+
+/// One run of one plan. The spans are those of one repeat; times count from its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Capture {
+    /// What made it.
+    pub provenance: Provenance,
+    /// The batch as a person would edit it.
+    pub batch: BatchSpec,
+    /// The plan that ran.
+    pub plan: LaunchPlan,
+    /// Makespans of all repeats.
+    pub times: RunTimes,
+    /// Kernels of the repeat that the spans are of.
+    pub kernels: Vec<KernelWindow>,
+    /// CTAs on SMs.
+    pub spans: Spans,
+    /// Figures over time.
+    pub counters: Vec<CounterSeries>,
+    /// Cost of tracing as a fraction of the plain time, where measured.
+    pub probe_overhead: Option<f64>,
+    /// What a person must know.
+    pub warnings: Vec<Warning>,
+}
+
+impl Capture {
+    /// End of the run whose spans these are: the last end of a span.
+    pub fn makespan(&self) -> Nanos {
+        self.spans.last_end()
+    }
+
+    /// Residency lanes an SM: the largest number of CTAs that were on one SM at once.
+    pub fn slots_per_sm(&self) -> u32 {
+        self.spans.slot.iter().map(|slot| slot + 1).max().unwrap_or(0)
+    }
+
+    /// All lanes: SMs × lanes an SM.
+    pub fn slots(&self) -> u64 {
+        u64::from(self.provenance.sm_count) * u64::from(self.slots_per_sm())
+    }
+}

@@ -1,0 +1,88 @@
+//! The one error type of the engine. Each case says what is wrong, with the numbers in it.
+
+use std::path::PathBuf;
+
+/// Shorthand for results of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong in the engine.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A batch that cannot be: heads that do not divide, a length of zero, a block twice in one request.
+    #[error("the batch is not valid: {0}")]
+    Batch(String),
+    /// Text of a batch form that does not parse; `at` is the byte offset where it stops making sense.
+    #[error("{form}: {problem}")]
+    Form {
+        /// The form that was read, such as `--tree`.
+        form: String,
+        /// What is wrong and how to put it right.
+        problem: String,
+        /// Byte offset into the text, where known.
+        at: Option<usize>,
+    },
+    /// A batch or device file whose text is wrong at a place.
+    #[error("line {line}, column {column}: {problem}")]
+    File {
+        /// What is wrong and how to put it right.
+        problem: String,
+        /// 1-based line.
+        line: usize,
+        /// 1-based column.
+        column: usize,
+        /// Byte offset of the place.
+        offset: usize,
+    },
+    /// A name that no list has.
+    #[error("there is no {kind} named '{name}'; known: {known}")]
+    UnknownName {
+        /// `scheduler`, `strategy`, `device`, …
+        kind: &'static str,
+        /// The name that was given.
+        name: String,
+        /// The names that exist, comma-separated.
+        known: String,
+    },
+    /// A scheduler or strategy that cannot take this batch, naming its limit.
+    #[error("{who} cannot take this batch: {limit}")]
+    Unsupported {
+        /// The scheduler or strategy.
+        who: String,
+        /// The limit it meets.
+        limit: String,
+    },
+    /// A plan that breaks an invariant. This is a fault of packscope, not of the input.
+    #[error("the plan is wrong: {0}; this is a fault of packscope, please report it with the batch")]
+    Plan(String),
+    /// A capture file that is not one, is newer, or is damaged past use.
+    #[error("{0}")]
+    Capture(String),
+    /// A device that does not fit the work or a device file with impossible figures.
+    #[error("the device is not usable: {0}")]
+    Device(String),
+    /// The hardware that was asked for is not there.
+    #[error("{0}")]
+    Hardware(String),
+    /// Reading or writing failed.
+    #[error("{doing} failed: {source}: {path}")]
+    Io {
+        /// What was being done: `reading the batch`.
+        doing: &'static str,
+        /// The reason.
+        source: std::io::Error,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The work was cancelled by the person.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    /// A closure that wraps an I/O error with what was being done and the path.
+    pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, source, path }
+    }
+}

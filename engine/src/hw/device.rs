@@ -1,0 +1,139 @@
+//! What packscope knows of one GPU.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::units::{Bytes, Nanos};
+
+/// One GPU: limits that shape tiles and occupancy, and the constants of the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Key on the command line, such as `h200-sxm`.
+    pub key: String,
+    /// Name for people.
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u8, u8),
+    /// Streaming multiprocessors.
+    pub sm_count: u32,
+    /// Shared memory of one SM.
+    pub shared_per_sm: Bytes,
+    /// Largest dynamic shared memory of one CTA.
+    pub shared_per_cta: Bytes,
+    /// Shared memory that the system takes from each resident CTA.
+    pub shared_reserved_per_cta: Bytes,
+    /// 32-bit registers of one SM.
+    pub registers_per_sm: u32,
+    /// Registers are handed to warps in multiples of this.
+    pub register_granule_per_warp: u32,
+    /// Most registers of one thread.
+    pub registers_per_thread: u32,
+    /// Most resident warps of one SM.
+    pub warps_per_sm: u32,
+    /// Most resident CTAs of one SM.
+    pub ctas_per_sm: u32,
+    /// L2 cache.
+    pub l2: Bytes,
+    /// HBM bandwidth by the data sheet, bytes per second.
+    pub hbm_bytes_per_s: u64,
+    /// Dense 16-bit tensor rate with fp32 accumulation by the data sheet, FLOP per second.
+    pub tensor_flops: u64,
+    /// Time from asking for bytes to having them in shared memory, under load (PAT §5.2, `L`).
+    pub loaded_latency: Nanos,
+    /// Constants of the simulator.
+    pub sim: SimConstants,
+    /// Registers of the attention kernels, per tile, for this architecture.
+    pub kernels: Vec<KernelResources>,
+    /// Where each figure comes from: field name to source.
+    pub sources: BTreeMap<String, String>,
+}
+
+/// Constants of the discrete-event model of the GPU (`backend::sim`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimConstants {
+    /// Bandwidth that a plain read kernel reaches, as a fraction of the data sheet's.
+    pub hbm_efficiency: f64,
+    /// Most that one SM can draw from the memory system, bytes per second.
+    pub sm_bytes_per_s: u64,
+    /// Bandwidth of L2 over all SMs, bytes per second.
+    pub l2_bytes_per_s: u64,
+    /// Part of L2 in which re-read KV is still found.
+    pub l2_useful_fraction: f64,
+    /// Latency of an L2 hit under load.
+    pub l2_latency: Nanos,
+    /// Tensor rate that an attention kernel reaches, as a fraction of the data sheet's.
+    pub tensor_efficiency: f64,
+    /// From the start of a launch on an idle stream to the first CTA's first instruction.
+    pub launch_latency: Nanos,
+    /// From the end of one kernel to the start of the next on the same stream.
+    pub kernel_gap: Nanos,
+    /// Host time between two launches of one thread; the second stream's kernel is that much later.
+    pub host_launch_interval: Nanos,
+    /// From a CTA's dispatch to its first load: prologue, block table and Q.
+    pub cta_prologue: Nanos,
+    /// From a CTA's last tile to its end: scaling and writing the partial.
+    pub cta_epilogue: Nanos,
+    /// Time in which the CTA scheduler places one CTA, over the whole GPU.
+    pub dispatch_interval: Nanos,
+    /// Softmax and other work per tile step that does not overlap with the tensor cores.
+    pub tile_step: Nanos,
+    /// Taking the next task from the queue of a persistent kernel.
+    pub queue_pop: Nanos,
+    /// Joining two streams with an event before the merge.
+    pub stream_join: Nanos,
+}
+
+/// What the compiler gave one tile of the attention kernel at head dimension 128.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelResources {
+    /// Query rows of the tile.
+    pub m: u32,
+    /// KV tokens of the tile.
+    pub n: u32,
+    /// Warps of the CTA.
+    pub warps: u32,
+    /// Registers of one thread.
+    pub registers: u32,
+}
+
+impl Device {
+    /// Bandwidth that a plain read reaches, bytes per second.
+    pub fn reachable_bytes_per_s(&self) -> f64 {
+        self.hbm_bytes_per_s as f64 * self.sim.hbm_efficiency
+    }
+
+    /// Refuses figures that would make a plan or a simulation meaningless.
+    pub fn validate(&self) -> Result<()> {
+        let wrong = |what: &str| Err(Error::Device(format!("{what} (device '{}')", self.key)));
+        if self.key.is_empty() || self.sm_count == 0 || self.sm_count > 4096 {
+            return wrong("it needs a key and 1 to 4,096 SMs");
+        }
+        if self.shared_per_cta > self.shared_per_sm || self.shared_per_cta == Bytes::ZERO {
+            return wrong("shared memory per CTA must be above zero and at most that of an SM");
+        }
+        if self.registers_per_sm == 0 || self.warps_per_sm == 0 || self.ctas_per_sm == 0 {
+            return wrong("registers, warps and CTAs per SM must be above zero");
+        }
+        if self.hbm_bytes_per_s == 0 || self.tensor_flops == 0 || self.sim.sm_bytes_per_s == 0 || self.sim.l2_bytes_per_s == 0 {
+            return wrong("bandwidths and rates must be above zero");
+        }
+        for (name, fraction) in [
+            ("sim.hbm_efficiency", self.sim.hbm_efficiency),
+            ("sim.tensor_efficiency", self.sim.tensor_efficiency),
+            ("sim.l2_useful_fraction", self.sim.l2_useful_fraction),
+        ] {
+            if !(fraction > 0.0 && fraction <= 1.0) {
+                return wrong(&format!("{name} is {fraction}, but must be above 0 and at most 1"));
+            }
+        }
+        if self.kernels.is_empty() || self.kernels.iter().any(|k| k.warps == 0 || k.registers == 0) {
+            return wrong("it needs at least one kernel, each with warps and registers above zero");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! The device table: every hardware number of packscope, with its source beside it.
+//!
+//! Figures live in `hw/devices/*.ron`; a person may give a file of the same form. Nothing else in
+//! the tree holds a number of a GPU.
+
+mod device;
+mod table;
+
+pub use device::{Device, KernelResources, SimConstants};
+pub use table::{builtin, find, from_ron, names};

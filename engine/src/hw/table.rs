@@ -1,0 +1,65 @@
+//! The built-in devices and files of the same form.
+
+use std::sync::LazyLock;
+
+use super::Device;
+use crate::error::{Error, Result};
+
+const FILES: [(&str, &str); 3] = [
+    ("h200-sxm", include_str!("devices/h200-sxm.ron")),
+    ("h100-sxm", include_str!("devices/h100-sxm.ron")),
+    ("a100-sxm-80gb", include_str!("devices/a100-sxm-80gb.ron")),
+];
+
+static BUILTIN: LazyLock<Vec<Device>> = LazyLock::new(|| {
+    // A built-in file that does not parse is left out here; the test below names it.
+    FILES.iter().filter_map(|(_, text)| from_ron(text).ok()).collect()
+});
+
+/// The devices that come with packscope; the first is the default.
+pub fn builtin() -> &'static [Device] {
+    &BUILTIN
+}
+
+/// Keys of the built-in devices.
+pub fn names() -> Vec<&'static str> {
+    FILES.iter().map(|(key, _)| *key).collect()
+}
+
+/// A built-in device by its key.
+pub fn find(key: &str) -> Result<&'static Device> {
+    builtin().iter().find(|device| device.key == key).ok_or_else(|| Error::UnknownName {
+        kind: "device",
+        name: key.to_owned(),
+        known: format!("{}, or a device file ending in .ron", names().join(", ")),
+    })
+}
+
+/// Reads a device file and checks its figures.
+pub fn from_ron(text: &str) -> Result<Device> {
+    let device: Device = ron::from_str(text).map_err(|error| crate::workload::ron_error(text, &error))?;
+    device.validate()?;
+    Ok(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_device_parses_and_names_the_source_of_its_figures() {
+        for (key, text) in FILES {
+            let device = from_ron(text).unwrap_or_else(|error| panic!("{key}: {error}"));
+            assert_eq!(device.key, key);
+            for field in ["sm_count", "hbm_bytes_per_s", "tensor_flops", "l2", "loaded_latency", "kernels", "sim"] {
+                assert!(device.sources.contains_key(field), "{key} does not say where {field} comes from");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_device_names_those_that_exist() {
+        let text = find("b300").unwrap_err().to_string();
+        assert!(text.contains("b300") && text.contains("h200-sxm"), "{text}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Bytes that a plan moves: as issued by its CTAs, and the least that any plan must move.
+//!
+//! Formulas of the traffic model: with `kv1` bytes of K and V a token, `q1` a query, `p1` an fp32
+//! partial and `o1` an output row over all heads,
+//!
+//! ```text
+//! KV read          Σ packs tokens · kv1
+//! Q read           Σ packs queries · q1
+//! partials         Σ packs queries · p1 written, and the same read, where any query has two
+//! output           B · o1
+//! compulsory       unique tokens · kv1 + B · q1 + B · o1
+//! ```
+//!
+//! Issued bytes are what the CTAs load; L2 absorbs part of a re-read, so DRAM bytes lie between
+//! compulsory and issued. Worked number (32/8, d 128, f16): configuration 9 of PAT reads 16,896
+//! tokens × 4,096 B = 69,206,016 B of KV and writes 512 partials × 16,512 B = 8,454,144 B.
+
+use crate::plan::LaunchPlan;
+use crate::units::{Bytes, NodeIdx, Tokens};
+use crate::workload::{Batch, PrefixTree};
+
+/// Bytes by kind, over all heads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// K and V loaded by CTAs, re-reads counted.
+    pub kv_read: Bytes,
+    /// Queries loaded.
+    pub q_read: Bytes,
+    /// fp32 partials written.
+    pub partial_write: Bytes,
+    /// fp32 partials read back by the merge.
+    pub partial_read: Bytes,
+    /// Final outputs written.
+    pub output_write: Bytes,
+    /// The least any plan moves: unique KV, Q and the output.
+    pub compulsory: Bytes,
+}
+
+impl Traffic {
+    /// All issued bytes.
+    pub fn issued(&self) -> Bytes {
+        self.kv_read + self.q_read + self.partial_write + self.partial_read + self.output_write
+    }
+
+    /// Kinds with their bytes, in the order of tables.
+    pub fn kinds(&self) -> [(&'static str, Bytes); 5] {
+        [
+            ("KV read", self.kv_read),
+            ("Q read", self.q_read),
+            ("partials written", self.partial_write),
+            ("partials read", self.partial_read),
+            ("output written", self.output_write),
+        ]
+    }
+}
+
+/// Traffic of a plan.
+pub fn traffic(plan: &LaunchPlan, batch: &Batch, tree: &PrefixTree) -> Traffic {
+    let shape = &plan.shape;
+    let slots = plan.queries.len() as u64;
+    let partials = if plan.merge.max_partials() > 1 { shape.partial_bytes() * slots } else { Bytes::ZERO };
+    let decodes = batch.decodes().count() as u64;
+    let outputs = shape.query_bytes() * decodes;
+    Traffic {
+        kv_read: shape.kv_bytes_per_token() * plan.kv_tokens_read().0,
+        q_read: shape.query_bytes() * slots,
+        partial_write: partials,
+        partial_read: partials,
+        output_write: outputs,
+        compulsory: shape.kv_bytes_per_token() * tree.unique_tokens().0 + outputs + outputs,
+    }
+}
+
+/// What one tree node costs in a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeTraffic {
+    /// Tokens of the node, stored once.
+    pub tokens: Tokens,
+    /// Tokens of the node that CTAs read per KV head, re-reads counted.
+    pub tokens_read: Tokens,
+}
+
+impl NodeTraffic {
+    /// How many times the node is read.
+    pub fn redundancy(&self) -> f64 {
+        if self.tokens.0 == 0 { 0.0 } else { self.tokens_read.as_f64() / self.tokens.as_f64() }
+    }
+}
+
+/// Tokens read of each node: a pack reads its node and those above it down from its first block.
+pub fn node_traffic(plan: &LaunchPlan, tree: &PrefixTree) -> Vec<NodeTraffic> {
+    let mut nodes: Vec<NodeTraffic> =
+        tree.nodes.iter().map(|node| NodeTraffic { tokens: node.tokens, tokens_read: Tokens::ZERO }).collect();
+    let block = u64::from(plan.shape.block_size);
+    for pack in &plan.packs {
+        let pack_begin = u64::from(pack.blocks_begin) * block;
+        let pack_end = pack_begin + pack.tokens.0;
+        let mut at: Option<NodeIdx> = Some(pack.node);
+        while let Some(idx) = at {
+            let node = tree.node(idx);
+            let begin = u64::from(node.blocks.start) * block;
+            let end = begin + node.tokens.0;
+            if end <= pack_begin {
+                break;
+            }
+            let read = end.min(pack_end).saturating_sub(begin.max(pack_begin));
+            nodes[idx.at()].tokens_read += Tokens(read);
+            at = node.parent;
+        }
+    }
+    nodes
+}

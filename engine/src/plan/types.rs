@@ -1,0 +1,222 @@
+//! The launch plan: plain data that every backend runs and every view draws.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::Decision;
+use crate::tile::Tile;
+use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
+use crate::workload::AttentionShape;
+
+/// How the CTAs of a plan reach the GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// One launch a tile shape, one after another on one stream, then the merge.
+    Serial,
+    /// One stream a tile shape, joined before the merge.
+    #[default]
+    Streams,
+    /// One persistent launch that takes tasks from a queue and merges when a query's last partial arrives.
+    Fused,
+}
+
+impl Strategy {
+    /// All of them, in the order of menus.
+    pub const ALL: [Self; 3] = [Self::Serial, Self::Streams, Self::Fused];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Serial => "serial",
+            Self::Streams => "streams",
+            Self::Fused => "fused",
+        }
+    }
+
+    /// What it does, in one sentence.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Serial => "One launch per tile shape on one stream, then the merge: simple, and every launch has its own tail.",
+            Self::Streams => "One stream per tile shape, joined before the merge (PAT section 6): tails overlap.",
+            Self::Fused => "One persistent launch: workers take tasks from a queue, and the last partial of a query merges it.",
+        }
+    }
+}
+
+impl std::str::FromStr for Strategy {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> crate::Result<Self> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == text).ok_or_else(|| crate::Error::UnknownName {
+            kind: "strategy",
+            name: text.to_owned(),
+            known: Self::ALL.map(Self::name).join(", "),
+        })
+    }
+}
+
+/// A pack with its tile and its place among the partial results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedPack {
+    /// The deepest tree node whose tokens it holds.
+    pub node: NodeIdx,
+    /// First of its queries in [`LaunchPlan::queries`]; also the slot of its first query's partial.
+    pub slots_begin: u32,
+    /// Number of its queries.
+    pub queries_len: u32,
+    /// First block, as a position in the row of any of its queries.
+    pub blocks_begin: u32,
+    /// Past the last block.
+    pub blocks_end: u32,
+    /// KV tokens.
+    pub tokens: Tokens,
+    /// Tile that computes it.
+    pub tile: Tile,
+}
+
+/// Which CTA index of a launch computes which (pack, KV head).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CtaOrder {
+    /// CTA i computes pack `i mod packs` of KV head `i / packs`, as the grid of PAT does.
+    PackFastest,
+    /// CTA i computes pack `i / heads` of KV head `i mod heads`, so that the queue is longest first.
+    HeadFastest,
+}
+
+/// What the CTAs of a launch do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LaunchKind {
+    /// One CTA a (pack, KV head), all of one tile shape.
+    Attention(Tile),
+    /// One CTA a query with two or more partials, over all heads.
+    Merge,
+    /// A persistent grid of workers of the given tile shape that takes (pack, KV head) tasks from a
+    /// queue. The worker that finishes the last partial of a (query, KV head) merges it.
+    Persistent(Tile),
+}
+
+/// One kernel launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// What its CTAs do.
+    pub kind: LaunchKind,
+    /// The stream it is put on, from 0.
+    pub stream: u32,
+    /// Its packs in launch order, as a range of [`LaunchPlan::order`]; empty for the merge.
+    pub packs_begin: u32,
+    /// Past its last pack.
+    pub packs_end: u32,
+    /// How CTA indices map to (pack, head).
+    pub order: CtaOrder,
+    /// Launches that must be done before it starts (beside those before it on its stream).
+    pub after: Vec<u32>,
+}
+
+/// Which partials make up each query's output.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergePlan {
+    /// Partials of request q are `slots[starts[q]..starts[q + 1]]`. One entry more than requests.
+    pub starts: Vec<u32>,
+    /// Slots, one a (pack, query); the order within a query is that of the packs.
+    pub slots: Vec<u32>,
+}
+
+impl MergePlan {
+    /// Slots of one query's partials.
+    pub fn of(&self, query: QueryIdx) -> &[u32] {
+        &self.slots[self.starts[query.at()] as usize..self.starts[query.at() + 1] as usize]
+    }
+
+    /// Queries with two or more partials: those the merge has to do with.
+    pub fn merged_queries(&self) -> impl Iterator<Item = QueryIdx> + '_ {
+        self.starts.windows(2).enumerate().filter(|(_, pair)| pair[1] - pair[0] > 1).map(|(q, _)| QueryIdx::from(q))
+    }
+
+    /// Largest number of partials of one query.
+    pub fn max_partials(&self) -> u32 {
+        self.starts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    }
+}
+
+/// Everything needed to run a batch, and nothing that depends on the backend.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// Name of the scheduler that made the packs.
+    pub scheduler: String,
+    /// How the CTAs reach the GPU.
+    pub strategy: Strategy,
+    /// Key of the device it was made for.
+    pub device: String,
+    /// Attention shape.
+    pub shape: AttentionShape,
+    /// All packs, in the scheduler's order.
+    pub packs: Vec<PlannedPack>,
+    /// Queries of all packs; slot s holds the partial of `queries[s]`.
+    pub queries: Vec<QueryIdx>,
+    /// Packs of all launches, one launch after another.
+    pub order: Vec<PackIdx>,
+    /// Kernel launches in host order.
+    pub launches: Vec<Launch>,
+    /// Which partials make up each output.
+    pub merge: MergePlan,
+    /// Why packs and tiles are as they are; empty unless asked for.
+    #[serde(skip)]
+    pub decisions: Vec<Decision>,
+}
+
+impl LaunchPlan {
+    /// A pack.
+    pub fn pack(&self, pack: PackIdx) -> &PlannedPack {
+        &self.packs[pack.at()]
+    }
+
+    /// Queries of a pack.
+    pub fn queries_of(&self, pack: PackIdx) -> &[QueryIdx] {
+        let pack = &self.packs[pack.at()];
+        &self.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize]
+    }
+
+    /// Packs of a launch in launch order.
+    pub fn packs_of(&self, launch: &Launch) -> &[PackIdx] {
+        &self.order[launch.packs_begin as usize..launch.packs_end as usize]
+    }
+
+    /// CTAs (or, for a persistent launch, tasks) of a launch.
+    pub fn cta_count(&self, launch: &Launch) -> u32 {
+        match launch.kind {
+            LaunchKind::Merge => self.merge.merged_queries().count() as u32,
+            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
+                (launch.packs_end - launch.packs_begin) * self.shape.kv_heads
+            }
+        }
+    }
+
+    /// Which pack and KV head CTA (or task) `cta` of an attention launch computes.
+    pub fn cta_work(&self, launch: &Launch, cta: u32) -> (PackIdx, u32) {
+        let packs = launch.packs_end - launch.packs_begin;
+        let (pack, head) = match launch.order {
+            CtaOrder::PackFastest => (cta % packs, cta / packs),
+            CtaOrder::HeadFastest => (cta / self.shape.kv_heads, cta % self.shape.kv_heads),
+        };
+        (self.order[(launch.packs_begin + pack) as usize], head)
+    }
+
+    /// CTAs over all heads, merge excluded.
+    pub fn attention_ctas(&self) -> u64 {
+        self.packs.len() as u64 * u64::from(self.shape.kv_heads)
+    }
+
+    /// KV tokens read per KV head, re-reads counted.
+    pub fn kv_tokens_read(&self) -> Tokens {
+        self.packs.iter().map(|pack| pack.tokens).sum()
+    }
+
+    /// Tile shapes in use with the packs of each, largest tile first.
+    pub fn tiles(&self) -> Vec<(Tile, u32)> {
+        let mut counts = std::collections::BTreeMap::new();
+        for pack in &self.packs {
+            *counts.entry(pack.tile).or_insert(0) += 1;
+        }
+        counts.into_iter().rev().collect()
+    }
+}

@@ -1,0 +1,195 @@
+//! The only place that knows the whole order: batch → tree → packs → tiles → plan → run → report.
+//!
+//! The window, the command line, tests and benchmarks all come in here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::backend::{self, Cancel};
+use crate::capture::{Capture, L2State};
+use crate::error::Result;
+use crate::hw::Device;
+use crate::metrics::{self, Bandwidth, BubbleReport, Traffic};
+use crate::numerics::{self, CheckReport};
+use crate::pack::{self, PackInput, PackOptions, Packing};
+use crate::plan::{self, LaunchPlan, Strategy};
+use crate::tile::{self, Tile, TileSet};
+use crate::workload::{Batch, BatchSpec, PrefixTree};
+
+/// What to plan with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanOptions {
+    /// Name of the scheduler; see [`pack::schedulers`].
+    pub scheduler: String,
+    /// How the CTAs reach the GPU.
+    pub strategy: Strategy,
+    /// The device that the plan is for.
+    pub device: Device,
+    /// One tile for every pack instead of the scheduler's rule; must be feasible on the device.
+    pub tile: Option<Tile>,
+    /// Constants of the rules.
+    pub pack: PackOptions,
+    /// Whether to write down decisions.
+    pub explain: bool,
+}
+
+impl PlanOptions {
+    /// `pat` under `streams` on a device.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            scheduler: pack::DEFAULT.to_owned(),
+            strategy: Strategy::default(),
+            device: device.clone(),
+            tile: None,
+            pack: PackOptions::default(),
+            explain: true,
+        }
+    }
+}
+
+/// A batch with everything that planning made of it. Cheap to clone and to send to a thread.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The batch as edited.
+    pub spec: Arc<BatchSpec>,
+    /// The batch, checked.
+    pub batch: Arc<Batch>,
+    /// Its prefix tree.
+    pub tree: Arc<PrefixTree>,
+    /// Tiles of the device at this head dimension.
+    pub tiles: Arc<TileSet>,
+    /// The plan.
+    pub plan: Arc<LaunchPlan>,
+    /// The options it was made with.
+    pub options: Arc<PlanOptions>,
+    /// Time from block tables to launch plan, tree building included.
+    pub plan_time: Duration,
+}
+
+/// Builds the batch and plans it.
+///
+/// # Errors
+/// Whatever is wrong with the batch, the device or the choice; see [`crate::Error`].
+pub fn plan_spec(spec: &BatchSpec, options: &PlanOptions) -> Result<Planned> {
+    let batch = Arc::new(spec.build()?);
+    plan_batch(Arc::new(spec.clone()), batch, options)
+}
+
+/// Plans a batch that is built already.
+///
+/// # Errors
+/// As [`plan_spec`].
+pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
+    options.device.validate()?;
+    let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));
+    let start = Instant::now();
+    let (tree, plan) = block_tables_to_plan(&batch, &tiles, options)?;
+    let plan_time = start.elapsed();
+    Ok(Planned {
+        spec,
+        batch,
+        tree: Arc::new(tree),
+        tiles,
+        plan: Arc::new(plan),
+        options: Arc::new(options.clone()),
+        plan_time,
+    })
+}
+
+/// The timed part of planning: block tables → tree → packs → tiles → launch plan.
+fn block_tables_to_plan(batch: &Batch, tiles: &TileSet, options: &PlanOptions) -> Result<(PrefixTree, LaunchPlan)> {
+    let tree = PrefixTree::of(batch);
+    let scheduler = pack::find(&options.scheduler)?;
+    let input = PackInput {
+        batch,
+        tree: &tree,
+        device: &options.device,
+        tiles,
+        options: &options.pack,
+        explain: options.explain,
+    };
+    let packing: Packing = scheduler.pack(&input)?;
+    let rule = match options.tile {
+        Some(tile) => tile::TileRule::Fixed(tile),
+        None => scheduler.tile_rule(),
+    };
+    let choice = plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
+    let plan = plan::build(&input, packing, &choice)?;
+    Ok((tree, plan))
+}
+
+/// The shortest of `repeats` plannings on this thread, without decisions, as a scheduler in a
+/// serving engine would run.
+///
+/// # Errors
+/// As [`plan_spec`].
+pub fn best_plan_time(planned: &Planned, repeats: u32) -> Result<Duration> {
+    let options = PlanOptions { explain: false, ..(*planned.options).clone() };
+    let mut best = Duration::MAX;
+    for _ in 0..repeats.max(1) {
+        let start = Instant::now();
+        let made = block_tables_to_plan(&planned.batch, &planned.tiles, &options)?;
+        best = best.min(start.elapsed());
+        drop(made);
+    }
+    Ok(best)
+}
+
+/// How to run a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Runs to take the median of; the simulator, being deterministic, runs once.
+    pub repeats: u32,
+    /// State of L2 before each run.
+    pub l2: L2State,
+    /// The command line or window action, for the capture's provenance.
+    pub command: String,
+}
+
+/// Runs a plan on the simulator.
+///
+/// # Errors
+/// [`crate::Error::Unsupported`] for prefill chunks, [`crate::Error::Cancelled`] when cancelled.
+pub fn simulate(planned: &Planned, run: &RunOptions, cancel: &Cancel) -> Result<Capture> {
+    planned.batch.require_decode_only("the simulator")?;
+    backend::sim::run(planned.spec.as_ref(), &planned.plan, &planned.batch, &planned.options.device, run.l2, &run.command, cancel)
+}
+
+/// All figures of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Bytes by kind.
+    pub traffic: Traffic,
+    /// Busy time and bubbles by cause.
+    pub bubbles: BubbleReport,
+    /// Achieved against peak.
+    pub bandwidth: Bandwidth,
+}
+
+/// The figures of a run, from plan and capture alone.
+///
+/// # Errors
+/// Whatever is wrong with the batch in the capture.
+pub fn report(capture: &Capture) -> Result<Report> {
+    let batch = capture.batch.build()?;
+    let tree = PrefixTree::of(&batch);
+    Ok(report_of(&batch, &tree, capture))
+}
+
+/// [`report`] where batch and tree are at hand.
+pub fn report_of(batch: &Batch, tree: &PrefixTree, capture: &Capture) -> Report {
+    let traffic = metrics::traffic(&capture.plan, batch, tree);
+    Report {
+        traffic,
+        bubbles: metrics::bubbles(&capture.plan, capture),
+        bandwidth: metrics::bandwidth(&traffic, capture),
+    }
+}
+
+/// Computes the plan on the CPU in f32 on fresh random input and compares with the f64 reference.
+///
+/// # Errors
+/// [`crate::Error::Unsupported`] where the batch is too large for a check on the CPU.
+pub fn check(planned: &Planned, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
+    numerics::check(&planned.batch, &planned.plan, seed, cancel)
+}

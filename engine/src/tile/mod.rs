@@ -1,0 +1,25 @@
+//! Tiles: which (m, n) shapes of the attention kernel a device can run well, and which of them a
+//! pack gets.
+
+mod selector;
+mod solver;
+
+pub use selector::{TileChoice, TileRule, select};
+pub use solver::{Constraint, Feasibility, TileSet, occupancy, shared_bytes, solve};
+
+use serde::{Deserialize, Serialize};
+
+/// A tile of the attention kernel: `m` query rows (queries × group) by `n` KV tokens a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Tile {
+    /// Query rows.
+    pub m: u32,
+    /// KV tokens of one step of the main loop.
+    pub n: u32,
+}
+
+impl std::fmt::Display for Tile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}×{}", self.m, self.n)
+    }
+}

@@ -1,0 +1,124 @@
+//! The shape of one attention layer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::units::Bytes;
+
+/// Element type of Q, K, V and the output. Partials are fp32 always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// IEEE half precision.
+    #[default]
+    F16,
+    /// bfloat16.
+    Bf16,
+}
+
+impl Dtype {
+    /// Both, in the order of menus.
+    pub const ALL: [Self; 2] = [Self::F16, Self::Bf16];
+
+    /// Bytes of one element.
+    pub fn bytes(self) -> u64 {
+        2
+    }
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+impl std::str::FromStr for Dtype {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| Error::UnknownName {
+            kind: "dtype",
+            name: text.to_owned(),
+            known: "f16, bf16".to_owned(),
+        })
+    }
+}
+
+/// Heads, head dimension, dtype and KV block size of one attention layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AttentionShape {
+    /// Query heads, Hq.
+    pub query_heads: u32,
+    /// KV heads, Hkv; divides Hq.
+    pub kv_heads: u32,
+    /// Head dimension d, 64 or 128.
+    pub head_dim: u32,
+    /// Element type of Q, K, V and O.
+    pub dtype: Dtype,
+    /// Tokens of one KV block (page).
+    pub block_size: u32,
+}
+
+impl Default for AttentionShape {
+    fn default() -> Self {
+        Self { query_heads: 32, kv_heads: 8, head_dim: 128, dtype: Dtype::F16, block_size: 32 }
+    }
+}
+
+impl AttentionShape {
+    /// Query heads that share one KV head, g = Hq / Hkv.
+    pub fn group(&self) -> u32 {
+        self.query_heads / self.kv_heads.max(1)
+    }
+
+    /// K and V of one token over all KV heads: `2·Hkv·d·b`.
+    pub fn kv_bytes_per_token(&self) -> Bytes {
+        Bytes(2 * u64::from(self.kv_heads) * u64::from(self.head_dim) * self.dtype.bytes())
+    }
+
+    /// K and V of one token of one KV head: `2·d·b`.
+    pub fn kv_bytes_per_token_head(&self) -> Bytes {
+        Bytes(2 * u64::from(self.head_dim) * self.dtype.bytes())
+    }
+
+    /// One query, or one output row, over all query heads: `Hq·d·b`.
+    pub fn query_bytes(&self) -> Bytes {
+        Bytes(u64::from(self.query_heads) * u64::from(self.head_dim) * self.dtype.bytes())
+    }
+
+    /// One partial of one query over all query heads, fp32 O and LSE: `Hq·(4·d + 4)`.
+    pub fn partial_bytes(&self) -> Bytes {
+        Bytes(u64::from(self.query_heads) * (4 * u64::from(self.head_dim) + 4))
+    }
+
+    /// Refuses shapes that no kernel here computes.
+    pub fn validate(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::Batch(text));
+        let Self { query_heads, kv_heads, head_dim, block_size, .. } = *self;
+        if query_heads == 0 || kv_heads == 0 {
+            return wrong(format!("heads are {query_heads}/{kv_heads}, but both must be at least 1"));
+        }
+        if query_heads > 1024 {
+            return wrong(format!("{query_heads} query heads, but at most 1,024 are supported"));
+        }
+        if !query_heads.is_multiple_of(kv_heads) {
+            return wrong(format!(
+                "{query_heads} query heads do not divide over {kv_heads} KV heads; each KV head must serve the same number of query heads"
+            ));
+        }
+        let group = query_heads / kv_heads;
+        if group > 16 {
+            return wrong(format!("{group} query heads share a KV head, but at most 16 are supported"));
+        }
+        if !matches!(head_dim, 64 | 128) {
+            return wrong(format!("head dimension {head_dim}, but only 64 and 128 are supported"));
+        }
+        if !(16..=256).contains(&block_size) || !block_size.is_power_of_two() {
+            return wrong(format!("block size {block_size}, but it must be 16, 32, 64, 128 or 256"));
+        }
+        Ok(())
+    }
+}
