@@ -7,11 +7,12 @@
 //! ```
 //!
 //! One direction, no way back: a module imports only from those left of it in
-//! `units, error, decision < hw, workload < tile < pack < plan < numerics, capture < backend <
+//! `units, error, cancel, decision < hw, workload < tile < pack < plan < numerics, capture < backend <
 //! metrics < export < session`. A test over the sources keeps this true.
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod cancel;
 pub mod capture;
 pub mod decision;
 pub mod error;

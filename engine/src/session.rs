@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::backend::{self, Cancel};
+use crate::backend;
+use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State};
 use crate::error::Result;
 use crate::hw::Device;
@@ -100,19 +101,20 @@ pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions
 fn block_tables_to_plan(batch: &Batch, tiles: &TileSet, options: &PlanOptions) -> Result<(PrefixTree, LaunchPlan)> {
     let tree = PrefixTree::of(batch);
     let scheduler = pack::find(&options.scheduler)?;
+    let rule = match options.tile {
+        Some(tile) => tile::TileRule::Fixed(tile),
+        None => scheduler.tile_rule(),
+    };
     let input = PackInput {
         batch,
         tree: &tree,
         device: &options.device,
         tiles,
+        max_rows: rule.max_rows(tiles),
         options: &options.pack,
         explain: options.explain,
     };
     let packing: Packing = scheduler.pack(&input)?;
-    let rule = match options.tile {
-        Some(tile) => tile::TileRule::Fixed(tile),
-        None => scheduler.tile_rule(),
-    };
     let choice = plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
     let plan = plan::build(&input, packing, &choice)?;
     Ok((tree, plan))

@@ -3,9 +3,8 @@
 
 mod bandwidth;
 mod bubbles;
-mod lanes;
 mod traffic;
 
-pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};
-pub use bubbles::{Bubble, BubbleCause, BubbleReport, bubbles};
+pub use bandwidth::{Bandwidth, bandwidth};
+pub use bubbles::{BubbleReport, bubbles};
 pub use traffic::{NodeTraffic, Traffic, node_traffic, traffic};

@@ -68,10 +68,19 @@ pub struct PackInput<'a> {
     pub device: &'a Device,
     /// Tiles that the device runs well.
     pub tiles: &'a TileSet,
+    /// Query rows of the tallest tile in use; wider packs are cut.
+    pub max_rows: u32,
     /// Rule constants.
     pub options: &'a PackOptions,
     /// Whether decisions are written down.
     pub explain: bool,
+}
+
+impl PackInput<'_> {
+    /// Most queries of one pack: `max(1, floor(max_rows / g))`.
+    pub fn max_queries(&self) -> u32 {
+        (self.max_rows / self.batch.shape.group()).max(1)
+    }
 }
 
 /// Constants of the schedulers' rules that a person may turn.

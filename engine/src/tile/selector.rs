@@ -1,0 +1,126 @@
+//! Which tile a pack gets.
+//!
+//! m: the smallest that holds the rows (round up), so that the pack reads its KV once and no tile
+//! is taller than it must be. n: the largest that is not longer than the KV, since a larger n means
+//! fewer CTAs an SM and a shorter tail (PAT Figure 9), while an n beyond the KV computes padding.
+//!
+//! Worked number: 5 queries × group 4 = 20 rows → m = 32; 192 KV tokens → n = 128 on the list
+//! {16, 32, 64, 128}. The released code has the same rule with its limits spelled out: n = 16 below
+//! 32 tokens, 32 below 64, 64 below 128, else 128, and n at least 32 for m = 64.
+
+use crate::tile::{Tile, TileSet};
+use crate::units::Tokens;
+
+/// How the tile of a pack is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TileRule {
+    /// The best of the device's feasible shapes.
+    Fitting,
+    /// The list of PAT's released code, the same on every device.
+    Released,
+    /// One shape for every pack.
+    Fixed(Tile),
+}
+
+impl TileRule {
+    /// Rows of the tallest tile under this rule: packs are cut to it.
+    pub fn max_rows(self, set: &TileSet) -> u32 {
+        match self {
+            Self::Fitting => set.max_m(),
+            Self::Released => 64,
+            Self::Fixed(tile) => tile.m,
+        }
+    }
+}
+
+/// A chosen tile with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileChoice {
+    /// The tile.
+    pub tile: Tile,
+    /// Why, in one sentence.
+    pub reason: &'static str,
+    /// The shape that was next in line.
+    pub runner_up: Tile,
+}
+
+/// Chooses the tile of a pack of `rows` query rows and `tokens` KV tokens.
+pub fn select(set: &TileSet, rule: TileRule, rows: u32, tokens: Tokens) -> TileChoice {
+    match rule {
+        TileRule::Fixed(tile) => {
+            TileChoice { tile, reason: "one fixed tile for every pack was asked for", runner_up: tile }
+        }
+        TileRule::Released => released(rows, tokens),
+        TileRule::Fitting => fitting(set.feasible(), rows, tokens),
+    }
+}
+
+const FITTING: &str = "the smallest m that holds the rows, then the largest n that the KV fills";
+const SHORT: &str = "the smallest m that holds the rows; the KV is shorter than every n of it, so the smallest";
+
+fn fitting(feasible: &[Tile], rows: u32, tokens: Tokens) -> TileChoice {
+    // Feasible shapes stand by m, then n; without any, the MMA minimum is all that is left.
+    let minimum = Tile { m: 16, n: 16 };
+    let m = feasible.iter().map(|t| t.m).find(|m| *m >= rows).or_else(|| feasible.last().map(|t| t.m));
+    let of_m = || feasible.iter().copied().filter(|t| Some(t.m) == m);
+    let smallest = of_m().next().unwrap_or(minimum);
+    let mut chosen = None;
+    let mut runner_up = smallest;
+    for tile in of_m() {
+        if u64::from(tile.n) <= tokens.0 {
+            runner_up = chosen.unwrap_or(tile);
+            chosen = Some(tile);
+        }
+    }
+    match chosen {
+        Some(tile) => TileChoice { tile, reason: FITTING, runner_up },
+        None => TileChoice { tile: smallest, reason: SHORT, runner_up: of_m().nth(1).unwrap_or(smallest) },
+    }
+}
+
+fn released(rows: u32, tokens: Tokens) -> TileChoice {
+    let m = match rows {
+        33.. => 64,
+        17..=32 => 32,
+        _ => 16,
+    };
+    let n = match tokens.0 {
+        128.. => 128,
+        64..=127 => 64,
+        32..=63 => 32,
+        _ => 16,
+    };
+    let n = if m == 64 { n.max(32) } else { n };
+    let runner_up = Tile { m, n: if n > 16 { n / 2 } else { 32 } };
+    TileChoice { tile: Tile { m, n }, reason: "PAT's released list: m by rows, n by KV tokens", runner_up }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hw;
+    use crate::tile::solve;
+    use crate::workload::Dtype;
+
+    #[test]
+    fn rows_round_up_and_kv_rounds_down() {
+        let set = solve(hw::find("a100-sxm-80gb").unwrap(), 128, Dtype::F16);
+        let pick = |rows, tokens| select(&set, TileRule::Fitting, rows, Tokens(tokens)).tile;
+        assert_eq!(pick(20, 192), Tile { m: 32, n: 128 });
+        assert_eq!(pick(64, 4096), Tile { m: 64, n: 128 });
+        assert_eq!(pick(4, 40), Tile { m: 16, n: 32 });
+        assert_eq!(pick(40, 20), Tile { m: 64, n: 32 }, "no n of m = 64 is short enough, so its smallest");
+    }
+
+    #[test]
+    fn on_the_a100_the_rule_and_the_released_list_agree() {
+        let set = solve(hw::find("a100-sxm-80gb").unwrap(), 128, Dtype::F16);
+        for rows in 1..=64 {
+            for tokens in 1..=300 {
+                let fitting = select(&set, TileRule::Fitting, rows, Tokens(tokens)).tile;
+                let released = select(&set, TileRule::Released, rows, Tokens(tokens)).tile;
+                assert_eq!(fitting, released, "{rows} rows, {tokens} tokens");
+            }
+        }
+    }
+}
