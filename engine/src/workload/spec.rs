@@ -12,6 +12,15 @@ use crate::workload::{AttentionShape, Batch};
 /// Version of the batch file schema that this build writes and reads.
 pub const SCHEMA: u32 = 1;
 
+/// How deeply a batch file may nest; a node takes three levels of it. Bounded, so that no file
+/// exhausts the stack.
+const NESTING: usize = 400;
+
+/// Reader and writer of batch files.
+fn format() -> ron::Options {
+    ron::Options::default().with_recursion_limit(NESTING)
+}
+
 /// A batch file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,7 +145,7 @@ impl BatchSpec {
     /// # Errors
     /// [`Error::File`] with the line and column of what does not fit the schema.
     pub fn from_ron(text: &str) -> Result<Self> {
-        let spec: Self = ron::from_str(text).map_err(|error| ron_error(text, &error))?;
+        let spec: Self = format().from_str(text).map_err(|error| ron_error(text, &error))?;
         if spec.schema != SCHEMA {
             return Err(Error::Batch(format!(
                 "the file has schema {}, but this build reads schema {SCHEMA}{}",
@@ -153,7 +162,7 @@ impl BatchSpec {
     /// [`Error::Batch`] if the serialiser refuses, which no value of this type makes it do.
     pub fn to_ron(&self) -> Result<String> {
         let pretty = ron::ser::PrettyConfig::new().depth_limit(6).struct_names(false);
-        ron::ser::to_string_pretty(self, pretty).map_err(|error| Error::Batch(error.to_string()))
+        format().to_string_pretty(self, pretty).map_err(|error| Error::Batch(error.to_string()))
     }
 }
 
@@ -167,5 +176,9 @@ pub fn ron_error(text: &str, error: &ron::error::SpannedError) -> Error {
         .sum::<usize>()
         .saturating_add(start.col.saturating_sub(1))
         .min(text.len());
-    Error::File { problem: error.code.to_string(), line: start.line, column: start.col, offset }
+    let problem = match &error.code {
+        ron::Error::ExceededRecursionLimit => "nested too deeply to read".to_owned(),
+        other => other.to_string(),
+    };
+    Error::File { problem, line: start.line, column: start.col, offset }
 }
