@@ -1,1 +1,5 @@
-//! Integration tests of packscope.
+//! Integration tests of packscope, all in one binary.
+
+mod common;
+mod golden;
+mod plans;

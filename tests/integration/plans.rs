@@ -1,0 +1,158 @@
+//! Every scheduler and strategy on ragged forests and on the published trees in small: each
+//! (query, token) once, outputs as the f64 reference.
+
+use engine::cancel::Cancel;
+use engine::plan::Strategy as LaunchStrategy;
+use engine::session::{self, Planned};
+use engine::workload::{AttentionShape, BatchSpec, Dtype, NodeSpec, PrefixTree, RequestSpec};
+use proptest::prelude::*;
+
+use crate::common::{all_ways, figure_10_small, planned};
+
+/// f32 arithmetic against f64.
+const TOLERANCE: f64 = 1e-5;
+
+fn assert_right(planned: &Planned, seed: u64, what: &str) {
+    let report = session::check(planned, seed, &Cancel::default()).unwrap();
+    assert_eq!(report.rows, report.rows_total, "{what}: every row is compared");
+    assert!(report.max_rel_err <= TOLERANCE, "{what}: relative error {}", report.max_rel_err);
+}
+
+#[test]
+fn outputs_are_right_on_the_published_trees_in_small() {
+    for number in 1..=20 {
+        for (query_heads, kv_heads) in [(2, 2), (2, 1), (4, 1), (8, 1)] {
+            let shape = AttentionShape { query_heads, kv_heads, head_dim: 64, block_size: 16, ..Default::default() };
+            let spec = figure_10_small(number, shape);
+            for (scheduler, strategy) in all_ways() {
+                let planned = planned(&spec, scheduler, strategy, "h200-sxm");
+                assert_right(&planned, number as u64, &format!("configuration {number}, {scheduler}, {}", strategy.name()));
+            }
+        }
+    }
+}
+
+/// A ragged tree: unequal depth and length, requests that end at inner nodes, partly filled leaves.
+fn node(depth: u32) -> BoxedStrategy<NodeSpec> {
+    let leaf = (1_u64..90, 1_u32..3).prop_map(|(tokens, repeat)| NodeSpec { repeat, ..NodeSpec::leaf(tokens) });
+    if depth == 0 {
+        return leaf.boxed();
+    }
+    let inner = (1_u64..6, 0_u32..3, prop::collection::vec(node(depth - 1), 1..4)).prop_map(
+        |(blocks, ending, children)| NodeSpec { tokens: 16 * blocks, repeat: 1, requests: Some(ending), children },
+    );
+    prop_oneof![1 => leaf, 2 => inner].boxed()
+}
+
+fn shape() -> impl Strategy<Value = AttentionShape> {
+    let heads = prop::sample::select(vec![(1, 1), (2, 2), (2, 1), (4, 1), (4, 2), (8, 1), (16, 1)]);
+    let dtype = prop::sample::select(vec![Dtype::F16, Dtype::Bf16]);
+    (heads, dtype, prop::sample::select(vec![64_u32, 128])).prop_map(|((query_heads, kv_heads), dtype, head_dim)| {
+        AttentionShape { query_heads, kv_heads, head_dim, dtype, block_size: 16 }
+    })
+}
+
+fn forest() -> impl Strategy<Value = BatchSpec> {
+    let beside = prop::collection::vec(
+        (1_u64..200, 1_u32..3).prop_map(|(kv, count)| RequestSpec::Decode { kv, count }),
+        0..2,
+    );
+    (shape(), prop::collection::vec(node(3), 1..4), beside).prop_map(|(shape, roots, requests)| BatchSpec {
+        roots,
+        requests,
+        ..BatchSpec::empty(shape)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn outputs_are_right_on_ragged_forests(spec in forest(), seed in any::<u64>(), device in 0_usize..3) {
+        let device = engine::hw::names()[device];
+        for (scheduler, strategy) in all_ways() {
+            let planned = planned(&spec, scheduler, strategy, device);
+            assert_right(&planned, seed, scheduler);
+        }
+    }
+
+    #[test]
+    fn the_tree_holds_every_request_once_and_its_tokens_along_the_path(spec in forest()) {
+        let batch = spec.build().unwrap();
+        let tree = PrefixTree::of(&batch);
+        let mut seen = vec![0; batch.requests().len()];
+        for (position, node) in tree.nodes.iter().enumerate() {
+            let idx = engine::units::NodeIdx::from(position);
+            let below: u32 = tree.children(idx).iter().map(|c| tree.node(*c).query_count()).sum();
+            prop_assert_eq!(node.query_count(), node.ending + below);
+            for query in &tree.queries(idx)[..node.ending as usize] {
+                seen[query.at()] += 1;
+                let mut tokens = 0;
+                let mut at = Some(idx);
+                while let Some(node_idx) = at {
+                    tokens += tree.node(node_idx).tokens.0;
+                    at = tree.node(node_idx).parent;
+                }
+                prop_assert_eq!(tokens, batch.request(*query).kv.0);
+            }
+        }
+        prop_assert!(seen.iter().all(|count| *count == 1));
+    }
+
+    /// Brute force: the tree stores as many whole blocks as there are distinct (prefix, block) pairs.
+    #[test]
+    fn the_tree_shares_as_much_as_the_tables_allow(spec in forest()) {
+        let batch = spec.build().unwrap();
+        let block_size = u64::from(batch.shape.block_size);
+        let mut prefixes = std::collections::BTreeSet::new();
+        for (query, request) in batch.decodes() {
+            let row = batch.tables().row(query);
+            for end in 1..=row.len() {
+                let fill = (request.kv.0 - (end as u64 - 1) * block_size).min(block_size);
+                prefixes.insert((row[..end].to_vec(), fill));
+            }
+        }
+        let tokens: u64 = prefixes.iter().map(|(_, fill)| fill).sum();
+        prop_assert_eq!(PrefixTree::of(&batch).unique_tokens().0, tokens);
+    }
+}
+
+#[test]
+fn requests_in_any_order_give_the_same_sharing() {
+    let row = |blocks: &[u32], kv| RequestSpec::Blocks { kv, blocks: blocks.to_vec() };
+    let mut requests = vec![
+        row(&[1, 2, 3, 4], 64),
+        row(&[1, 2, 9], 40),
+        row(&[5], 16),
+        row(&[1, 2], 32),
+        row(&[1, 2, 3, 8], 63),
+        row(&[1, 2, 9], 40),
+        row(&[1, 2, 9], 44),
+    ];
+    let shape = AttentionShape { query_heads: 2, kv_heads: 1, head_dim: 64, block_size: 16, ..Default::default() };
+    let unique = |requests: &[RequestSpec]| {
+        let spec = BatchSpec { requests: requests.to_vec(), ..BatchSpec::empty(shape) };
+        let planned = planned(&spec, "pat", LaunchStrategy::Fused, "h200-sxm");
+        assert_right(&planned, 7, "explicit blocks");
+        planned.tree.unique_tokens().0
+    };
+    // 1,2 | 3 | 4, 8 (15 tokens) | 9 (8 tokens), 9 (12 tokens) | 5
+    let expected = 32 + 16 + 16 + 15 + 8 + 12 + 16;
+    for _ in 0..requests.len() {
+        requests.rotate_left(1);
+        assert_eq!(unique(&requests), expected);
+        requests.swap(0, 3);
+        assert_eq!(unique(&requests), expected);
+    }
+}
+
+#[test]
+fn the_trees_that_the_released_code_gets_wrong_come_out_right() {
+    let shape = AttentionShape { query_heads: 4, kv_heads: 1, head_dim: 64, block_size: 32, ..Default::default() };
+    for (nodes, tokens) in [(&[1, 4], &[4096, 2048]), (&[1, 2], &[8192, 4096]), (&[2, 4], &[4096, 2048])] {
+        let spec = crate::common::uniform(nodes, tokens, shape);
+        for (scheduler, strategy) in all_ways() {
+            assert_right(&planned(&spec, scheduler, strategy, "a100-sxm-80gb"), 3, scheduler);
+        }
+    }
+}
