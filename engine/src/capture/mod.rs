@@ -3,8 +3,19 @@
 //! Simulated and measured runs fill the same type, so that every view and every figure goes
 //! through the same code.
 
+mod atomic;
+mod file;
+mod fit;
+mod read;
+#[cfg(test)]
+mod tests;
 mod types;
+mod verify;
 
+pub use atomic::write_atomically;
+pub use file::{VERSION, to_bytes, write};
+pub use read::{Loaded, from_bytes, read};
 pub use types::{
     Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Spans, Span, SpanKind, Warning,
 };
+pub use verify::{Finding, verify};

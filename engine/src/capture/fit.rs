@@ -1,0 +1,98 @@
+//! Whether what came from a file fits together well enough to be followed: every index that a view
+//! or a figure would use lies inside what it points into.
+
+use crate::capture::{Provenance, Spans};
+use crate::plan::LaunchPlan;
+use crate::workload::{BatchSpec, Limits, PrefixTree};
+
+/// More SMs or lanes an SM than any GPU has; figures above are damage.
+const MOST_SMS: u32 = 4096;
+/// See [`MOST_SMS`].
+const MOST_LANES: u32 = 1024;
+
+type Fits = Result<(), String>;
+
+/// Checks the indices of a plan.
+pub(super) fn plan_fits(plan: &LaunchPlan) -> Fits {
+    plan.shape.validate().map_err(|error| error.to_string())?;
+    let (packs, slots) = (plan.packs.len() as u64, plan.queries.len() as u64);
+    for (position, pack) in plan.packs.iter().enumerate() {
+        if u64::from(pack.slots_begin) + u64::from(pack.queries_len) > slots || pack.blocks_begin > pack.blocks_end {
+            return Err(format!("pack {position} reaches past the queries or blocks"));
+        }
+    }
+    if plan.order.iter().any(|pack| u64::from(pack.0) >= packs) {
+        return Err("a launch names a pack that is not there".to_owned());
+    }
+    for (position, launch) in plan.launches.iter().enumerate() {
+        if launch.packs_begin > launch.packs_end || launch.packs_end as usize > plan.order.len() {
+            return Err(format!("launch {position} reaches past the packs"));
+        }
+        let tasks = u64::from(launch.packs_end - launch.packs_begin) * u64::from(plan.shape.kv_heads);
+        if launch.after.iter().any(|&other| other as usize >= plan.launches.len()) || u32::try_from(tasks).is_err() {
+            return Err(format!("launch {position} waits for a launch that is not there, or is too large"));
+        }
+    }
+    merge_fits(plan)
+}
+
+fn merge_fits(plan: &LaunchPlan) -> Fits {
+    let starts = &plan.merge.starts;
+    let ordered = starts.windows(2).all(|pair| pair[0] <= pair[1]);
+    let inside = starts.last().is_none_or(|&last| last as usize <= plan.merge.slots.len());
+    if !ordered || !inside || starts.len() > Limits::REQUESTS + 1 {
+        return Err("the merge reaches past its slots".to_owned());
+    }
+    if plan.merge.slots.iter().any(|&slot| slot as usize >= plan.queries.len()) {
+        return Err("the merge names a slot that is not there".to_owned());
+    }
+    if plan.queries.iter().any(|query| query.at() + 1 >= starts.len()) {
+        return Err("a pack names a query that is not there".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks a plan, sound in itself, against the batch that it is said to be of.
+pub(super) fn batch_fits(plan: &LaunchPlan, batch: &BatchSpec) -> Fits {
+    let batch = batch.build().map_err(|error| error.to_string())?;
+    if plan.shape != batch.shape || plan.merge.starts.len() != batch.requests().len() + 1 {
+        return Err("it is the plan of another batch".to_owned());
+    }
+    let nodes = PrefixTree::of(&batch).nodes.len();
+    for (position, pack) in plan.packs.iter().enumerate() {
+        let queries = &plan.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize];
+        let inside = queries.iter().all(|&query| pack.blocks_end as usize <= batch.tables().row(query).len());
+        if !inside || pack.node.at() >= nodes {
+            return Err(format!("pack {position} reaches past its requests or the prefix tree"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the columns of a run of spans are as long as promised and point into plan and device.
+pub(super) fn spans_fit(spans: &Spans, promised: u64, plan: &LaunchPlan, provenance: &Provenance) -> Fits {
+    let columns = [
+        spans.kind.len(),
+        spans.launch.len(),
+        spans.cta.len(),
+        spans.sm.len(),
+        spans.slot.len(),
+        spans.begin.len(),
+        spans.first_tile.len(),
+        spans.loop_end.len(),
+        spans.end.len(),
+    ];
+    if columns.iter().any(|&length| length as u64 != promised) {
+        return Err(format!("its columns should have {promised} spans each"));
+    }
+    let ctas: Vec<u32> = plan.launches.iter().map(|launch| plan.cta_count(launch)).collect();
+    for span in spans.iter() {
+        if ctas.get(span.launch as usize).is_none_or(|&count| span.cta >= count) {
+            return Err(format!("a span names CTA {} of launch {}, which the plan has not", span.cta, span.launch));
+        }
+        if span.sm >= provenance.sm_count.min(MOST_SMS) || span.slot >= MOST_LANES || span.begin > span.end {
+            return Err(format!("a span is out of range: SM {}, lane {}", span.sm, span.slot));
+        }
+    }
+    Ok(())
+}
