@@ -3,6 +3,8 @@
 //! A record is plain data with fixed size, because a plan of ten thousand packs writes as many of
 //! them inside the planning time; the sentence for a person is made only when somebody asks.
 
+use std::fmt::Write as _;
+
 use crate::units::{NodeIdx, PackIdx};
 
 /// What a choice was about.
@@ -85,9 +87,9 @@ impl Decision {
             unit = self.unit,
         );
         if let Some(constant) = self.constant {
-            line.push_str(&format!("; {} = {}", constant.name, short(constant.value)));
+            let _ = write!(line, "; {} = {}", constant.name, short(constant.value));
             if let Some(flip) = constant.flips_at {
-                line.push_str(&format!(", flips at {}", short(flip)));
+                let _ = write!(line, ", flips at {}", short(flip));
             }
         }
         line

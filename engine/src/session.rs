@@ -115,8 +115,9 @@ fn block_tables_to_plan(batch: &Batch, tiles: &TileSet, options: &PlanOptions) -
         explain: options.explain,
     };
     let packing: Packing = scheduler.pack(&input)?;
-    let choice = plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
-    let plan = plan::build(&input, packing, &choice)?;
+    let choice =
+        plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
+    let plan = plan::build(&input, &packing, &choice)?;
     Ok((tree, plan))
 }
 
@@ -154,7 +155,15 @@ pub struct RunOptions {
 /// [`crate::Error::Unsupported`] for prefill chunks, [`crate::Error::Cancelled`] when cancelled.
 pub fn simulate(planned: &Planned, run: &RunOptions, cancel: &Cancel) -> Result<Capture> {
     planned.batch.require_decode_only("the simulator")?;
-    backend::sim::run(planned.spec.as_ref(), &planned.plan, &planned.batch, &planned.options.device, run.l2, &run.command, cancel)
+    backend::sim::run(
+        planned.spec.as_ref(),
+        &planned.plan,
+        &planned.batch,
+        &planned.options.device,
+        run.l2,
+        &run.command,
+        cancel,
+    )
 }
 
 /// All figures of one run.

@@ -26,7 +26,11 @@ fn outputs_are_right_on_the_published_trees_in_small() {
             let spec = figure_10_small(number, shape);
             for (scheduler, strategy) in all_ways() {
                 let planned = planned(&spec, scheduler, strategy, "h200-sxm");
-                assert_right(&planned, number as u64, &format!("configuration {number}, {scheduler}, {}", strategy.name()));
+                assert_right(
+                    &planned,
+                    number as u64,
+                    &format!("configuration {number}, {scheduler}, {}", strategy.name()),
+                );
             }
         }
     }
@@ -38,9 +42,10 @@ fn node(depth: u32) -> BoxedStrategy<NodeSpec> {
     if depth == 0 {
         return leaf.boxed();
     }
-    let inner = (1_u64..6, 0_u32..3, prop::collection::vec(node(depth - 1), 1..4)).prop_map(
-        |(blocks, ending, children)| NodeSpec { tokens: 16 * blocks, repeat: 1, requests: Some(ending), children },
-    );
+    let inner =
+        (1_u64..6, 0_u32..3, prop::collection::vec(node(depth - 1), 1..4)).prop_map(|(blocks, ending, children)| {
+            NodeSpec { tokens: 16 * blocks, repeat: 1, requests: Some(ending), children }
+        });
     prop_oneof![1 => leaf, 2 => inner].boxed()
 }
 
@@ -53,10 +58,8 @@ fn shape() -> impl Strategy<Value = AttentionShape> {
 }
 
 fn forest() -> impl Strategy<Value = BatchSpec> {
-    let beside = prop::collection::vec(
-        (1_u64..200, 1_u32..3).prop_map(|(kv, count)| RequestSpec::Decode { kv, count }),
-        0..2,
-    );
+    let beside =
+        prop::collection::vec((1_u64..200, 1_u32..3).prop_map(|(kv, count)| RequestSpec::Decode { kv, count }), 0..2);
     (shape(), prop::collection::vec(node(3), 1..4), beside).prop_map(|(shape, roots, requests)| BatchSpec {
         roots,
         requests,

@@ -119,7 +119,11 @@ impl Device {
         if self.registers_per_sm == 0 || self.warps_per_sm == 0 || self.ctas_per_sm == 0 {
             return wrong("registers, warps and CTAs per SM must be above zero");
         }
-        if self.hbm_bytes_per_s == 0 || self.tensor_flops == 0 || self.sim.sm_bytes_per_s == 0 || self.sim.l2_bytes_per_s == 0 {
+        if self.hbm_bytes_per_s == 0
+            || self.tensor_flops == 0
+            || self.sim.sm_bytes_per_s == 0
+            || self.sim.l2_bytes_per_s == 0
+        {
             return wrong("bandwidths and rates must be above zero");
         }
         for (name, fraction) in [

@@ -30,7 +30,10 @@ pub fn coverage(batch: &Batch, packing: &Packing) -> Result<()> {
         let mut done = 0;
         while let Some((_, begin, end)) = ranges.next_if(|range| range.0 == query) {
             if *begin != done {
-                return wrong(format!("query {}: tokens up to {done} are computed, the next pack begins at {begin}", query.0));
+                return wrong(format!(
+                    "query {}: tokens up to {done} are computed, the next pack begins at {begin}",
+                    query.0
+                ));
             }
             done = *end;
         }
@@ -50,7 +53,9 @@ fn same_blocks(batch: &Batch, position: usize, pack: &Pack, queries: &[QueryIdx]
         return wrong(format!("pack {position} reaches past the blocks of query {}", queries[0].0));
     };
     match queries.iter().find(|query| batch.tables().row(**query).get(range.clone()) != Some(first)) {
-        Some(query) => wrong(format!("pack {position}: query {} does not have the blocks of query {}", query.0, queries[0].0)),
+        Some(query) => {
+            wrong(format!("pack {position}: query {} does not have the blocks of query {}", query.0, queries[0].0))
+        }
         None => Ok(()),
     }
 }

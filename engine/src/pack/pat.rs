@@ -10,7 +10,7 @@
 //! Why 4: merging a child re-reads the parent's `l` tokens once more; splitting it off costs each of
 //! its `s_c` queries one more fp32 partial, written and read, which weighs four token loads. Worked
 //! number: a child of 10 queries under 256 tokens, 4·10 = 40 < 256, is split; under 32 tokens it is
-//! merged. With exact bytes the break-even is about 2.5·g·s_c; the constant is open to the user.
+//! merged. With exact bytes the break-even is about `2.5·g·s_c`; the constant is open to the user.
 
 use crate::decision::{Considered, Decision, RuleConstant, Subject};
 use crate::error::Result;
@@ -88,10 +88,7 @@ fn explain(node: NodeIdx, child: NodeIdx, weight: f64, tokens: Tokens, split: bo
     Decision {
         subject: Subject::Node(node),
         other: Some(child),
-        considered: [
-            Considered { what: "split", cost: weight },
-            Considered { what: "merge", cost: tokens.as_f64() },
-        ],
+        considered: [Considered { what: "split", cost: weight }, Considered { what: "merge", cost: tokens.as_f64() }],
         chosen: u8::from(!split),
         unit: "KV token loads",
         rule: "a child is split off when its partials cost less than re-reading the parent (PAT 5.1)",

@@ -67,7 +67,7 @@ fn visit(
     merged: &mut Vec<(NodeIdx, u32)>,
 ) {
     let tree = input.tree;
-    let kv = emitter.tokens_from(node, blocks_begin).0 as i64;
+    let kv = emitter.tokens_from(node, blocks_begin).0.cast_signed();
     let chunk = i64::from(emitter.max_queries);
     let first = emitter.packing.queries.len();
     let own = tree.node(node);

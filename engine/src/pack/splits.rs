@@ -63,6 +63,10 @@ fn explain(first_piece: PackIdx, pack: &Pack, parts: u32, mean: f64) -> Decision
         chosen: 0,
         unit: "KV tokens of its longest CTA",
         rule: "a pack longer than the mean over all packs bounds the tail (PAT 6)",
-        constant: Some(crate::decision::RuleConstant { name: "mean KV tokens", value: mean, flips_at: Some(pack.tokens.as_f64()) }),
+        constant: Some(crate::decision::RuleConstant {
+            name: "mean KV tokens",
+            value: mean,
+            flips_at: Some(pack.tokens.as_f64()),
+        }),
     }
 }

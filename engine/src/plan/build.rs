@@ -32,9 +32,9 @@ pub struct PlanChoice {
 ///
 /// # Errors
 /// [`crate::Error::Plan`] if the packing breaks an invariant (checked in full in debug builds).
-pub fn build(input: &PackInput<'_>, packing: Packing, choice: &PlanChoice) -> Result<LaunchPlan> {
+pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> Result<LaunchPlan> {
     if cfg!(debug_assertions) {
-        crate::pack::coverage(input.batch, &packing)?;
+        crate::pack::coverage(input.batch, packing)?;
     }
     let group = input.batch.shape.group();
     let mut decisions = packing.decisions.records.clone();

@@ -36,9 +36,13 @@ impl Strategy {
     /// What it does, in one sentence.
     pub fn about(self) -> &'static str {
         match self {
-            Self::Serial => "One launch per tile shape on one stream, then the merge: simple, and every launch has its own tail.",
+            Self::Serial => {
+                "One launch per tile shape on one stream, then the merge: simple, and every launch has its own tail."
+            }
             Self::Streams => "One stream per tile shape, joined before the merge (PAT section 6): tails overlap.",
-            Self::Fused => "One persistent launch: workers take tasks from a queue, and the last partial of a query merges it.",
+            Self::Fused => {
+                "One persistent launch: workers take tasks from a queue, and the last partial of a query merges it."
+            }
         }
     }
 }

@@ -198,7 +198,10 @@ fn check_request(position: usize, request: &Request, row: &[BlockIdx], block_siz
     if let RequestKind::Prefill { chunk } = request.kind
         && (chunk.0 == 0 || chunk > request.kv)
     {
-        return wrong(format!("is a prefill chunk of {chunk} tokens ending at {}; the chunk must be 1 to the KV length", request.kv));
+        return wrong(format!(
+            "is a prefill chunk of {chunk} tokens ending at {}; the chunk must be 1 to the KV length",
+            request.kv
+        ));
     }
     let blocks = request.kv.0.div_ceil(u64::from(block_size));
     if row.len() as u64 != blocks {

@@ -33,7 +33,11 @@ fn check_size(spec: &BatchSpec) -> Result<()> {
     });
     let total = spec.roots.iter().map(NodeSpec::request_count).chain(listed).fold(0_u64, u64::saturating_add);
     if total > Limits::REQUESTS as u64 {
-        return Err(Error::Batch(format!("{} requests, but at most {} are supported", Tokens(total), Limits::REQUESTS)));
+        return Err(Error::Batch(format!(
+            "{} requests, but at most {} are supported",
+            Tokens(total),
+            Limits::REQUESTS
+        )));
     }
     Ok(())
 }
@@ -88,7 +92,11 @@ impl Builder {
             return wrong("0 tokens, but a node has at least 1".to_owned());
         }
         if node.tokens > Limits::TOKENS {
-            return wrong(format!("{} tokens, but a request has at most {}", Tokens(node.tokens), Tokens(Limits::TOKENS)));
+            return wrong(format!(
+                "{} tokens, but a request has at most {}",
+                Tokens(node.tokens),
+                Tokens(Limits::TOKENS)
+            ));
         }
         if node.repeat == 0 {
             return wrong("repeat is 0; remove the node instead".to_owned());

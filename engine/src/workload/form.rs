@@ -60,7 +60,8 @@ impl<'a> Form<'a> {
     }
 
     fn small(&self, number: &Number, what: &str) -> Result<u32> {
-        u32::try_from(number.value).map_err(|_| self.wrong(number.at, format!("{what} is {}, which is too large", number.value)))
+        u32::try_from(number.value)
+            .map_err(|_| self.wrong(number.at, format!("{what} is {}, which is too large", number.value)))
     }
 
     /// Comma-separated numbers.
@@ -129,7 +130,8 @@ fn check_levels(form: &Form<'_>, nodes: &[Number], tokens: &[Number], shape: Att
         let (above, here) = (pair[0].value, pair[1].value);
         if !here.is_multiple_of(above) {
             let lower = here / above * above;
-            let near = if lower == 0 { above.to_string() } else { format!("{lower} or {}", lower.saturating_add(above)) };
+            let near =
+                if lower == 0 { above.to_string() } else { format!("{lower} or {}", lower.saturating_add(above)) };
             let problem = format!(
                 "{here} nodes do not divide evenly under the {above} of the level above; use a multiple of {above}, such as {near}"
             );
@@ -171,8 +173,10 @@ pub fn parse_prefill(text: &str) -> Result<RequestSpec> {
     let chunk = form.number(left, 0, "the number of query tokens", false)?;
     let kv = form.number(right, begin, "the KV length", false)?;
     if chunk.value > kv.value {
-        let problem =
-            format!("the chunk has {} tokens but ends at KV length {}; it must end at {} or later", chunk.value, kv.value, chunk.value);
+        let problem = format!(
+            "the chunk has {} tokens but ends at KV length {}; it must end at {} or later",
+            chunk.value, kv.value, chunk.value
+        );
         return Err(form.wrong(kv.at, problem));
     }
     Ok(RequestSpec::Prefill { chunk: chunk.value, kv: kv.value })

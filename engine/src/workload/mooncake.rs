@@ -55,13 +55,15 @@ pub fn read_mooncake(mut reader: impl BufRead) -> Result<Vec<TraceRequest>> {
         bytes.clear();
         line += 1;
         let wrong = |column: usize, problem: String| Error::File { problem, line, column, offset: offset + column - 1 };
-        let read = reader.read_until(b'\n', &mut bytes).map_err(|error| wrong(1, format!("reading stopped: {error}")))?;
+        let read =
+            reader.read_until(b'\n', &mut bytes).map_err(|error| wrong(1, format!("reading stopped: {error}")))?;
         if read == 0 {
             break;
         }
         if !bytes.iter().all(u8::is_ascii_whitespace) {
-            let request: TraceRequest = serde_json::from_slice(&bytes)
-                .map_err(|error| wrong(error.column().max(1), format!("not a request of a Mooncake trace: {}", reason(&error))))?;
+            let request: TraceRequest = serde_json::from_slice(&bytes).map_err(|error| {
+                wrong(error.column().max(1), format!("not a request of a Mooncake trace: {}", reason(&error)))
+            })?;
             check(&request).map_err(|problem| wrong(1, problem))?;
             requests.push(request);
         }
@@ -140,8 +142,9 @@ pub fn spec_from_window(
     })?;
     let paths: Vec<Path> = window.iter().map(|request| Path::of(request, u64::from(shape.block_size), step)).collect();
     let everyone: Vec<usize> = (0..paths.len()).collect();
-    let roots = grow(&paths, &everyone, 0, 0)
-        .ok_or_else(|| wrong(format!("the prefix tree of this window is deeper than {DEPTH} nodes; choose a smaller window")))?;
+    let roots = grow(&paths, &everyone, 0, 0).ok_or_else(|| {
+        wrong(format!("the prefix tree of this window is deeper than {DEPTH} nodes; choose a smaller window"))
+    })?;
     Ok(BatchSpec {
         schema: SCHEMA,
         name: format!("Mooncake window {start}:{count}, step {step}"),
@@ -271,7 +274,9 @@ mod tests {
 
     #[test]
     fn what_is_not_a_trace_is_refused_with_its_line() {
-        for (trace, line) in [("", 1), ("\n \n", 1), ("{\"timestamp\": 0}\n", 1), ("\n[1, 2]\n", 2), ("\n\n\u{7f}ELF", 3)] {
+        for (trace, line) in
+            [("", 1), ("\n \n", 1), ("{\"timestamp\": 0}\n", 1), ("\n[1, 2]\n", 2), ("\n\n\u{7f}ELF", 3)]
+        {
             match read_mooncake(trace.as_bytes()).unwrap_err() {
                 Error::File { line: at, .. } => assert_eq!(at, line, "{trace:?}"),
                 other => panic!("{other}"),

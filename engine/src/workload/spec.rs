@@ -111,7 +111,8 @@ impl NodeSpec {
 
     /// Requests at and below all copies of this node, saturating.
     pub fn request_count(&self) -> u64 {
-        let below = self.children.iter().fold(u64::from(self.ending()), |sum, child| sum.saturating_add(child.request_count()));
+        let below =
+            self.children.iter().fold(u64::from(self.ending()), |sum, child| sum.saturating_add(child.request_count()));
         below.saturating_mul(u64::from(self.repeat))
     }
 }
