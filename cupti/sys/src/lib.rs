@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Raw bindings to NVIDIA CUPTI, loaded at run time.
+//!
+//! The package has its place in the workspace; the bindings come with hardware counters.

@@ -1,9 +1,11 @@
 //! Tiles: which (m, n) shapes of the attention kernel a device can run well, and which of them a
 //! pack gets.
 
+mod paper;
 mod selector;
 mod solver;
 
+pub use paper::{Difference, differences, reported};
 pub use selector::{TileChoice, TileRule, select};
 pub use solver::{Constraint, Feasibility, TileSet, occupancy, shared_bytes, solve};
 
