@@ -1,1 +1,6 @@
-//! Placeholder.
+//! packscope's two faces over one engine: the desktop window and the command line.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod samples;
+pub mod window;

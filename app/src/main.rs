@@ -1,2 +1,5 @@
-//! Placeholder.
-fn main() {}
+//! The program: everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    packscope::cli::main()
+}

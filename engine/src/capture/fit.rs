@@ -1,14 +1,17 @@
 //! Whether what came from a file fits together well enough to be followed: every index that a view
 //! or a figure would use lies inside what it points into.
 
-use crate::capture::{Provenance, Spans};
-use crate::plan::LaunchPlan;
+use crate::capture::{CounterSeries, Provenance, SpanKind, Spans};
+use crate::plan::{LaunchKind, LaunchPlan};
+use crate::units::Nanos;
 use crate::workload::{BatchSpec, Limits, PrefixTree};
 
 /// More SMs or lanes an SM than any GPU has; figures above are damage.
 const MOST_SMS: u32 = 4096;
 /// See [`MOST_SMS`].
 const MOST_LANES: u32 = 1024;
+/// Thirteen days, so that sums of times over any capture stay far from overflow.
+const LAST: Nanos = Nanos(1 << 50);
 
 type Fits = Result<(), String>;
 
@@ -90,9 +93,26 @@ pub(super) fn spans_fit(spans: &Spans, promised: u64, plan: &LaunchPlan, provena
         if ctas.get(span.launch as usize).is_none_or(|&count| span.cta >= count) {
             return Err(format!("a span names CTA {} of launch {}, which the plan has not", span.cta, span.launch));
         }
-        if span.sm >= provenance.sm_count.min(MOST_SMS) || span.slot >= MOST_LANES || span.begin > span.end {
-            return Err(format!("a span is out of range: SM {}, lane {}", span.sm, span.slot));
+        let merge_launch = plan.launches[span.launch as usize].kind == LaunchKind::Merge;
+        if merge_launch && span.kind == SpanKind::Attention {
+            return Err(format!("a span computes a pack in launch {}, which merges", span.launch));
+        }
+        if span.sm >= provenance.sm_count.min(MOST_SMS)
+            || span.slot >= MOST_LANES
+            || span.begin > span.end
+            || span.end > LAST
+        {
+            return Err(format!("a span is out of range: SM {}, lane {}, end {} ns", span.sm, span.slot, span.end.0));
         }
     }
     Ok(())
+}
+
+/// Checks that a series stays within the times that a run can have.
+pub(super) fn series_fits(series: &CounterSeries) -> Fits {
+    let length = series.step.0.checked_mul(series.values.len() as u64);
+    match length.and_then(|length| length.checked_add(series.start.0)) {
+        Some(end) if end <= LAST.0 => Ok(()),
+        _ => Err(format!("the times of '{}' are out of range", series.name)),
+    }
 }

@@ -20,7 +20,7 @@ use super::file::{
     BATCH, CHUNK_HEADER, COUNTER, END_MAGIC, FOOTER, HEADER, INDEX, IndexEntry, KERNELS, Kind, MAGIC, META, Meta, PLAN,
     RAW_LIMIT, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS,
 };
-use super::fit::{batch_fits, plan_fits, spans_fit};
+use super::fit::{batch_fits, plan_fits, series_fits, spans_fit};
 use crate::capture::{Capture, Spans};
 use crate::error::{Error, Result};
 use crate::plan::LaunchPlan;
@@ -84,7 +84,8 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
         probe_overhead: meta.probe_overhead,
         warnings,
     };
-    capture.kernels.retain(|kernel| (kernel.launch as usize) < capture.plan.launches.len());
+    let launches = capture.plan.launches.len();
+    capture.kernels.retain(|kernel| (kernel.launch as usize) < launches);
     chunks.spans(&meta, &mut capture)?;
     chunks.counters(&meta, &mut capture);
     Ok(Loaded { capture, missing: chunks.missing })
@@ -153,7 +154,11 @@ impl Header {
 
     /// The content, checked and unpacked.
     fn content(&self, bytes: &[u8]) -> std::result::Result<Vec<u8>, String> {
-        let stored = self.begin.checked_add(self.stored).and_then(|end| bytes.get(self.begin..end)).ok_or("the file is cut there")?;
+        let stored = self
+            .begin
+            .checked_add(self.stored)
+            .and_then(|end| bytes.get(self.begin..end))
+            .ok_or("the file is cut there")?;
         if crc32fast::hash(stored) != self.crc {
             return Err("its checksum is wrong".to_owned());
         }
@@ -182,7 +187,9 @@ impl<'a> Chunks<'a> {
         let end = chunks.by_index();
         let walked = chunks.by_walking();
         if end.is_none() {
-            chunks.missing.push(format!("the end of the file: it is cut or damaged near byte {}", grouped(walked as u64)));
+            chunks
+                .missing
+                .push(format!("the end of the file: it is cut or damaged near byte {}", grouped(walked as u64)));
         }
         chunks
     }
@@ -265,7 +272,8 @@ impl<'a> Chunks<'a> {
         let mut lost = 0_u32;
         let mut reason = String::new();
         for number in 0..meta.counters.min(MOST_CHUNKS) {
-            match self.value(COUNTER, number) {
+            let series = self.value(COUNTER, number).and_then(|series| series_fits(&series).map(|()| series));
+            match series {
                 Ok(series) => capture.counters.push(series),
                 Err(why) => {
                     lost += 1;

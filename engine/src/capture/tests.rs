@@ -54,13 +54,13 @@ fn small() -> Capture {
         loop_end: Nanos(begin + 80),
         end: Nanos(begin + 100),
     };
-    use SpanKind::{Attention, Merge};
+    let (attention, merge) = (SpanKind::Attention, SpanKind::Merge);
     let spans = vec![
-        span(Attention, 0, 0, 0, 1000),
-        span(Attention, 0, 1, 1, 1002),
-        span(Attention, 0, 2, 0, 1100),
-        span(Merge, 1, 0, 0, 1500),
-        span(Merge, 1, 1, 1, 1500),
+        span(attention, 0, 0, 0, 1000),
+        span(attention, 0, 1, 1, 1002),
+        span(attention, 0, 2, 0, 1100),
+        span(merge, 1, 0, 0, 1500),
+        span(merge, 1, 1, 1, 1500),
     ];
     let window =
         |launch, begin, end| KernelWindow { launch, ready: Nanos(begin - 5), begin: Nanos(begin), end: Nanos(end) };

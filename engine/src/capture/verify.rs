@@ -69,13 +69,19 @@ fn spans(capture: &Capture, ctas: &[u32], found: &mut Findings) {
     let mut before: Option<Span> = None;
     for (position, span) in capture.spans.iter().enumerate() {
         if ctas.get(span.launch as usize).is_none_or(|&count| span.cta >= count) {
-            found.add("ids", || format!("span {position} is CTA {} of launch {}, which the plan has not", span.cta, span.launch));
+            found.add("ids", || {
+                format!("span {position} is CTA {} of launch {}, which the plan has not", span.cta, span.launch)
+            });
         }
         if span.sm >= capture.provenance.sm_count {
             let sms = capture.provenance.sm_count;
             found.add("ids", || format!("span {position} is on SM {}, but the device has {sms}", span.sm));
         }
-        if span.begin >= span.end || span.first_tile < span.begin || span.loop_end < span.first_tile || span.end < span.loop_end {
+        if span.begin >= span.end
+            || span.first_tile < span.begin
+            || span.loop_end < span.first_tile
+            || span.end < span.loop_end
+        {
             found.add("times", || {
                 format!(
                     "span {position} has begin {}, first tile {}, loop end {}, end {} ns, which are out of order",
@@ -132,7 +138,9 @@ fn windows(capture: &Capture, ctas: &[u32], found: &mut Findings) {
             found.add("windows", || format!("launch {} has two windows", window.launch));
         }
     }
-    for (launch, _) in ctas.iter().enumerate().filter(|(launch, count)| **count > 0 && !by_launch.contains_key(&(*launch as u32))) {
+    for (launch, _) in
+        ctas.iter().enumerate().filter(|(launch, count)| **count > 0 && !by_launch.contains_key(&(*launch as u32)))
+    {
         found.add("windows", || format!("launch {launch} has no window"));
     }
     for (position, span) in capture.spans.iter().enumerate() {
@@ -154,7 +162,9 @@ fn figures(capture: &Capture, found: &mut Findings) {
     }
     for series in &capture.counters {
         if series.step.0 == 0 || series.values.iter().any(|value| !value.is_finite()) {
-            found.add("figures", || format!("counter series '{}' has a step of zero or values that are no numbers", series.name));
+            found.add("figures", || {
+                format!("counter series '{}' has a step of zero or values that are no numbers", series.name)
+            });
         }
     }
 }

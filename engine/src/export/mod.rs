@@ -1,1 +1,10 @@
-//! Other people's formats.
+//! What leaves packscope: the objects of `--json` and other people's formats.
+
+mod csv;
+mod json;
+
+pub use csv::csv_tables;
+pub use json::{
+    BandwidthJson, BatchJson, BubbleJson, CheckJson, CompareJson, MeasuredJson, PlanJson, RunFigures, RunJson, SCHEMA,
+    TileJson, TrafficJson, compare_json, plan_json, run_json,
+};

@@ -1,0 +1,314 @@
+//! The command line as clap reads it. Names are a contract: add to them, keep what stands.
+#![expect(clippy::doc_markdown, reason = "clap shows these comments to a person as they are")]
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// See how a batch of LLM attention becomes CTAs on a GPU, and where the time goes.
+///
+/// Without a command the window opens on a finished example.
+#[derive(Debug, Parser)]
+#[command(name = "packscope", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the default sample under the chosen scheduler and the baselines; writes packscope-out/.
+    Demo(DemoArgs),
+    /// Make packs and tiles of a batch, without running it.
+    Plan(PlanArgs),
+    /// Plan and run a batch, and write the capture.
+    Run(RunArgs),
+    /// Run a batch several ways and show one table.
+    Compare(CompareArgs),
+    /// Turn any form of batch into a batch file.
+    Import(ImportArgs),
+    /// Write a capture in other programs' formats.
+    Export(ExportArgs),
+    /// Check a capture's integrity and invariants.
+    Verify(VerifyArgs),
+    /// Open the window on a batch or capture.
+    View(ViewArgs),
+    /// Run the published configurations.
+    Bench(BenchArgs),
+    /// Name what there is to choose from, one sentence each.
+    List(ListArgs),
+}
+
+/// A batch in any of its forms.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Batch")]
+pub(crate) struct BatchArgs {
+    /// A batch file (.ron) or the name of a sample.
+    #[arg(value_name = "BATCH")]
+    pub(crate) file: Option<String>,
+    /// A tree: nodes per level '_' tokens per node, such as 1,4,256_32,256,32.
+    #[arg(long, value_name = "NODES_TOKENS")]
+    pub(crate) tree: Option<String>,
+    /// Decode requests that share nothing, such as 80x12288; may be repeated.
+    #[arg(long, value_name = "COUNTxKV")]
+    pub(crate) decode: Vec<String>,
+    /// A prefill chunk, such as 1024@12288: 1,024 query tokens ending at KV length 12,288; may be repeated.
+    #[arg(long, value_name = "CHUNK@KV")]
+    pub(crate) prefill: Vec<String>,
+    /// A Mooncake trace (.jsonl); needs --window.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mooncake: Option<PathBuf>,
+    /// The requests of the trace to take, such as 0:256.
+    #[arg(long, value_name = "START:COUNT", requires = "mooncake")]
+    pub(crate) window: Option<String>,
+    /// How many tokens each request of the trace is into its output.
+    #[arg(long, value_name = "TOKENS", requires = "mooncake", default_value_t = 1)]
+    pub(crate) step: u64,
+    /// Query heads / KV heads [default: 32/8, or the batch file's].
+    #[arg(long, value_name = "HQ/HKV")]
+    pub(crate) heads: Option<String>,
+    /// Head dimension, 64 or 128 [default: 128, or the batch file's].
+    #[arg(long, value_name = "D")]
+    pub(crate) head_dim: Option<u32>,
+    /// Element type, f16 or bf16 [default: f16, or the batch file's].
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) dtype: Option<String>,
+    /// Tokens of one KV block [default: 32, or the batch file's].
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) block_size: Option<u32>,
+}
+
+/// The device and how to get it.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Device")]
+pub(crate) struct DeviceArgs {
+    /// A device by name, a device file (.ron), or 'detect' for the GPU that is here.
+    #[arg(long, value_name = "NAME|FILE.ron|detect", default_value = "h200-sxm")]
+    pub(crate) device: String,
+    /// What runs the plan.
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub(crate) backend: Backend,
+}
+
+/// What runs a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// A GPU where there is one, else the simulator.
+    Auto,
+    /// The simulator.
+    Sim,
+    /// The GPU.
+    Cuda,
+}
+
+/// Scheduler, strategy, tile.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Choice")]
+pub(crate) struct ChoiceArgs {
+    /// How packs are made; see 'packscope list schedulers'.
+    #[arg(long, value_name = "NAME", default_value = engine::pack::DEFAULT)]
+    pub(crate) scheduler: String,
+    /// How CTAs reach the GPU; see 'packscope list strategies'.
+    #[arg(long, value_name = "NAME", default_value = "streams")]
+    pub(crate) strategy: String,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+}
+
+/// Constants of the rules.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RuleArgs {
+    /// One tile for every pack, such as 64x128, instead of the scheduler's rule.
+    #[arg(long, value_name = "MxN")]
+    pub(crate) tile: Option<String>,
+    /// Constant of the profit rule of 'pat' [default: 4].
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) split_constant: Option<f64>,
+}
+
+/// `demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+    /// Print one JSON object instead of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) batch: BatchArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+    /// Print the decision at each node.
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) batch: BatchArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+    /// Where the capture goes.
+    #[arg(short, long, value_name = "OUT.pscope")]
+    pub(crate) output: Option<PathBuf>,
+    /// Runs to take the median of; the simulator gives the same time each time.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) repeat: u32,
+    /// Record each CTA on a GPU; the simulator always does.
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// Read the hardware counters of a GPU.
+    #[arg(long)]
+    pub(crate) counters: bool,
+    /// Compare the outputs with an f64 reference.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) batch: BatchArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Schedulers, comma-separated.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = engine::pack::DEFAULT)]
+    pub(crate) schedulers: Vec<String>,
+    /// Strategies, comma-separated.
+    #[arg(long, value_name = "X,Y", value_delimiter = ',', default_value = "streams,serial,fused")]
+    pub(crate) strategies: Vec<String>,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(crate) batch: BatchArgs,
+    /// Where the batch file goes.
+    #[arg(short, long, value_name = "FILE.ron")]
+    pub(crate) output: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `export`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("format").required(true).multiple(true).args(["csv", "svg", "png", "perfetto"])))]
+pub(crate) struct ExportArgs {
+    /// A capture.
+    pub(crate) capture: PathBuf,
+    /// A folder for spans.csv, kernels.csv, packs.csv and counters.csv.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) csv: Option<PathBuf>,
+    /// The timeline as an SVG picture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// The timeline as a PNG picture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) png: Option<PathBuf>,
+    /// A trace for Perfetto.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// A capture.
+    pub(crate) capture: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `view`.
+#[derive(Debug, Args)]
+pub(crate) struct ViewArgs {
+    /// A batch file, the name of a sample, or a capture.
+    pub(crate) file: String,
+}
+
+/// `bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Which configurations.
+    #[arg(long, value_enum, default_value_t = BenchSet::PatFigure10)]
+    pub(crate) set: BenchSet,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+    /// Query heads / KV heads.
+    #[arg(long, value_name = "HQ/HKV", default_value = "32/8")]
+    pub(crate) heads: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Published sets of configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchSet {
+    /// The 20 trees of PAT's Figure 10.
+    #[value(name = "pat-figure-10")]
+    PatFigure10,
+    /// Prefill and decode together, C0 to C2 of POD-Attention.
+    Hybrid,
+}
+
+/// `list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Which list.
+    pub(crate) what: Listing,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listing {
+    /// Ways of making packs.
+    Schedulers,
+    /// Ways of launching them.
+    Strategies,
+    /// GPUs that are known.
+    Devices,
+    /// Batches that come with packscope.
+    Samples,
+    /// Views of the window.
+    Panels,
+}

@@ -1,0 +1,35 @@
+//! `compare`: one table of runs of one batch against each other.
+
+use std::process::ExitCode;
+
+use engine::export::compare_json;
+
+use super::args::CompareArgs;
+use super::fault::Outcome;
+use super::{figures, input, output};
+
+/// The command. The first scheduler under the first strategy is what the others are compared with.
+pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
+    let spec = input::batch(&args.batch)?;
+    let device = input::device(&args.device)?;
+    let mut choices = Vec::new();
+    for scheduler in &args.schedulers {
+        for strategy in &args.strategies {
+            choices.push(input::options_of(&device, scheduler, strategy, &args.rules, false)?);
+        }
+    }
+    let bar = output::progress(choices.len() as u64, "running");
+    let mut runs = Vec::with_capacity(choices.len());
+    for options in &choices {
+        runs.push(figures::finish(&spec, options, 1)?.json);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if args.json {
+        output::print_json(&compare_json(runs))?;
+    } else {
+        let source = runs.first().map_or("", |run| run.source);
+        output::print(&format!("{} on {}, all times {source}\n\n{}", spec.name, device.key, figures::table(&runs)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

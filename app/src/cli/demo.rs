@@ -1,0 +1,77 @@
+//! `demo`: the default sample under the chosen scheduler and the baselines; capture and pictures
+//! under `packscope-out/`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use engine::capture;
+use engine::export::compare_json;
+use engine::session::PlanOptions;
+use engine::workload::BatchSpec;
+
+use super::args::DemoArgs;
+use super::fault::{Fault, Outcome};
+use super::{figures, input, output};
+use crate::samples;
+
+/// Where the demo leaves its files.
+const FOLDER: &str = "packscope-out";
+/// The baseline in which nothing is packed: each request reads all of its KV.
+const UNPACKED: &str = "query-centric";
+
+/// The command.
+pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
+    let spec = sample()?;
+    let device = input::device(&args.device)?;
+    let chosen = input::options(&device, &args.choice, false)?;
+    let choices = with_baselines(&chosen);
+    let bar = output::progress(choices.len() as u64, "running");
+    let mut runs = Vec::new();
+    let mut first = None;
+    for options in &choices {
+        let finished = figures::finish(&spec, options, 1)?;
+        runs.push(finished.json);
+        first.get_or_insert(finished.capture);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let files = first.map(|capture| write_files(&capture, Path::new(FOLDER))).transpose()?.unwrap_or_default();
+    if args.json {
+        output::print_json(&compare_json(runs))?;
+    } else {
+        let table = figures::table(&runs);
+        output::print(&format!(
+            "{}\non {}, all times simulated\n\n{table}\n{}",
+            spec.name, device.name, spec.look_for
+        ))?;
+    }
+    for file in files {
+        output::note(&format!("wrote {}", file.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The sample that the demo and the window show.
+pub(crate) fn sample() -> Outcome<BatchSpec> {
+    let sample = samples::find(samples::DEFAULT)
+        .ok_or_else(|| Fault::input(format!("there is no sample '{}'", samples::DEFAULT), "please report it"))?;
+    Ok(BatchSpec::from_ron(sample.text)?)
+}
+
+/// The choice first, then its scheduler under the other strategies, then nothing packed at all.
+fn with_baselines(chosen: &PlanOptions) -> Vec<PlanOptions> {
+    let others = engine::plan::Strategy::ALL.into_iter().filter(|strategy| *strategy != chosen.strategy);
+    let mut choices = vec![chosen.clone()];
+    choices.extend(others.map(|strategy| PlanOptions { strategy, ..chosen.clone() }));
+    if chosen.scheduler != UNPACKED {
+        choices.push(PlanOptions { scheduler: UNPACKED.to_owned(), tile: None, ..chosen.clone() });
+    }
+    choices
+}
+
+fn write_files(run: &capture::Capture, folder: &Path) -> Outcome<Vec<PathBuf>> {
+    std::fs::create_dir_all(folder).map_err(engine::Error::io("writing the demo's folder", folder))?;
+    let path = folder.join("demo.pscope");
+    capture::write(run, &path)?;
+    Ok(vec![path])
+}

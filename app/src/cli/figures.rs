@@ -1,0 +1,85 @@
+//! A batch planned, run and measured, and the row that tables make of it.
+
+use engine::cancel::Cancel;
+use engine::capture::{Capture, L2State};
+use engine::export::{RunJson, run_json};
+use engine::numerics::CheckReport;
+use engine::session::{self, PlanOptions, Planned, RunOptions};
+use engine::units::{Bytes, Nanos};
+use engine::workload::BatchSpec;
+
+use super::fault::Outcome;
+use super::table::Table;
+
+/// One finished run.
+pub(crate) struct Finished {
+    /// The capture.
+    pub(crate) capture: Capture,
+    /// Its figures.
+    pub(crate) json: RunJson,
+}
+
+/// Plans, runs and measures a batch on the simulator.
+pub(crate) fn finish(spec: &BatchSpec, options: &PlanOptions, repeats: u32) -> Outcome<Finished> {
+    let planned = session::plan_spec(spec, options)?;
+    run_planned(&planned, repeats, None)
+}
+
+/// Runs and measures a plan on the simulator.
+pub(crate) fn run_planned(planned: &Planned, repeats: u32, check: Option<&CheckReport>) -> Outcome<Finished> {
+    let run = RunOptions { repeats, l2: L2State::Cold, command: super::command_line() };
+    let capture = session::simulate(planned, &run, &Cancel::default())?;
+    let _report = session::report_of(&planned.batch, &planned.tree, &capture);
+    let plan = super::plan::timed_json(planned)?;
+    let json = run_json(plan, &capture, &figures(), check);
+    Ok(Finished { capture, json })
+}
+
+fn figures() -> engine::export::RunFigures {
+    let bandwidth = engine::export::BandwidthJson { achieved_bytes_per_s: 0, peak_bytes_per_s: 0, utilization: 0.0 };
+    engine::export::RunFigures { busy_slot: Nanos(0), total_slot: Nanos(0), bubbles: Vec::new(), bandwidth }
+}
+
+/// Headings of [`row`].
+pub(crate) const HEADINGS: [&str; 9] =
+    ["scheduler", "strategy", "makespan", "vs first", "busy", "biggest bubble", "KV read", "issued", "compulsory"];
+
+/// A table of runs, the first being what the others are compared with.
+pub(crate) fn table(runs: &[RunJson]) -> String {
+    let mut table = Table::new(2, &HEADINGS);
+    for run in runs {
+        table.row(row(run, &runs[0]));
+    }
+    table.text()
+}
+
+fn row(run: &RunJson, first: &RunJson) -> Vec<String> {
+    let traffic = &run.plan.traffic;
+    let issued = traffic.kv_read_bytes
+        + traffic.q_read_bytes
+        + traffic.partial_write_bytes
+        + traffic.partial_read_bytes
+        + traffic.output_write_bytes;
+    let biggest = run.bubbles.iter().filter(|bubble| bubble.slot_ns > 0).max_by_key(|bubble| bubble.slot_ns);
+    vec![
+        run.plan.scheduler.clone(),
+        run.plan.strategy.to_owned(),
+        Nanos(run.makespan_ns).to_string(),
+        ratio(run.makespan_ns, first.makespan_ns),
+        percent(run.busy_slot_ns, run.total_slot_ns),
+        biggest.map_or_else(|| "none".to_owned(), |b| format!("{} {}", b.cause, percent(b.slot_ns, run.total_slot_ns))),
+        Bytes(traffic.kv_read_bytes).to_string(),
+        Bytes(issued).to_string(),
+        Bytes(traffic.compulsory_bytes).to_string(),
+    ]
+}
+
+/// `part` of `whole` as a percentage.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { "–".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
+}
+
+/// `this` over `that` as a factor.
+pub(crate) fn ratio(this: u64, that: u64) -> String {
+    if that == 0 { "–".to_owned() } else { format!("{:.2}×", this as f64 / that as f64) }
+}

@@ -1,0 +1,191 @@
+//! From options to what the engine takes: batch, device, choice.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use engine::hw::{self, Device};
+use engine::session::PlanOptions;
+use engine::tile::Tile;
+use engine::workload::{self, AttentionShape, BatchSpec};
+use engine::{Error, pack};
+
+use super::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
+use super::fault::{Fault, Outcome};
+use crate::samples;
+
+/// Largest batch or device file; ten thousand requests with explicit blocks fit many times.
+const TEXT_LIMIT: u64 = 256 << 20;
+
+/// The batch that the options describe, not yet built.
+pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
+    let bases = [args.file.is_some(), args.tree.is_some(), args.mooncake.is_some()];
+    if bases.into_iter().filter(|given| *given).count() > 1 {
+        return Err(Fault::input(
+            "more than one batch is given",
+            "give one of BATCH, --tree and --mooncake; --decode and --prefill add requests to it",
+        ));
+    }
+    let mut spec = base(args)?;
+    for text in &args.decode {
+        spec.requests.push(workload::parse_decode(text)?);
+    }
+    for text in &args.prefill {
+        spec.requests.push(workload::parse_prefill(text)?);
+    }
+    Ok(spec)
+}
+
+fn base(args: &BatchArgs) -> Outcome<BatchSpec> {
+    let default = shape(args, AttentionShape::default())?;
+    if let Some(file) = &args.file {
+        let mut spec = batch_file(file)?;
+        spec.shape = shape(args, spec.shape)?;
+        return Ok(spec);
+    }
+    if let Some(tree) = &args.tree {
+        return Ok(workload::parse_tree(tree, default)?);
+    }
+    if let Some(trace) = &args.mooncake {
+        return mooncake(trace, args, default);
+    }
+    if args.decode.is_empty() && args.prefill.is_empty() {
+        return Err(Fault::input(
+            "no batch is given",
+            "give a batch file, a sample such as pat-11, --tree, --decode, --prefill or --mooncake",
+        ));
+    }
+    let name = args.decode.iter().chain(&args.prefill).map(String::as_str).collect::<Vec<_>>().join(" + ");
+    Ok(BatchSpec { name, ..BatchSpec::empty(default) })
+}
+
+/// The shape with what the options change in it.
+fn shape(args: &BatchArgs, mut shape: AttentionShape) -> Outcome<AttentionShape> {
+    if let Some(heads) = &args.heads {
+        (shape.query_heads, shape.kv_heads) = workload::parse_heads(heads)?;
+    }
+    if let Some(head_dim) = args.head_dim {
+        shape.head_dim = head_dim;
+    }
+    if let Some(dtype) = &args.dtype {
+        shape.dtype = dtype.parse()?;
+    }
+    if let Some(block_size) = args.block_size {
+        shape.block_size = block_size;
+    }
+    Ok(shape)
+}
+
+/// A batch file, or a sample by its name.
+fn batch_file(name: &str) -> Outcome<BatchSpec> {
+    let path = Path::new(name);
+    if let Some(sample) = samples::find(name).filter(|_| !path.exists()) {
+        return BatchSpec::from_ron(sample.text).map_err(|error| Fault::about(path, Some(sample.text), error));
+    }
+    let bytes = read_text(path, "reading the batch").map_err(|fault| {
+        if path.exists() {
+            fault
+        } else {
+            fault.or_try("there is neither such a file nor such a sample; 'packscope list samples' names the samples")
+        }
+    })?;
+    if bytes.starts_with(b"\x89PSCOPE") {
+        return Err(Fault::input(format!("{name} is a capture, not a batch"), "open it with 'packscope view'"));
+    }
+    let text = text_of(path, bytes, "a batch file")?;
+    let spec = BatchSpec::from_ron(&text).map_err(|error| Fault::about(path, Some(&text), error))?;
+    // What is wrong with the figures is told with the name of the file.
+    spec.build().map_err(|error| Fault::about(path, None, error))?;
+    Ok(spec)
+}
+
+/// The bytes of a file that should be text, refused when it is too large for one.
+fn read_text(path: &Path, doing: &'static str) -> Outcome<Vec<u8>> {
+    let failed = || Error::io(doing, path);
+    let file = File::open(path).map_err(failed())?;
+    let mut bytes = Vec::new();
+    file.take(TEXT_LIMIT + 1).read_to_end(&mut bytes).map_err(failed())?;
+    if bytes.len() as u64 > TEXT_LIMIT {
+        return Err(Fault::input(format!("{} is larger than 256 MiB", path.display()), "is it the right file?"));
+    }
+    Ok(bytes)
+}
+
+fn text_of(path: &Path, bytes: Vec<u8>, what: &str) -> Outcome<String> {
+    let name = path.display();
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Err(Fault::input(
+            format!("{name} is empty"),
+            "'packscope import' writes batch files; sample_batches/ has examples",
+        ));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        Fault::input(
+            format!("{name} is not text, but {what} is RON text"),
+            "it is a file of another program; is it the right file?",
+        )
+    })
+}
+
+fn mooncake(trace: &Path, args: &BatchArgs, shape: AttentionShape) -> Outcome<BatchSpec> {
+    let Some(window) = &args.window else {
+        return Err(Fault::input(
+            "--mooncake needs a window of the trace",
+            "add --window START:COUNT, such as --window 0:256",
+        ));
+    };
+    let (start, count) = workload::parse_window(window)?;
+    let file = File::open(trace).map_err(Error::io("reading the trace", trace))?;
+    let requests = workload::read_mooncake(BufReader::new(file)).map_err(|error| Fault::about(trace, None, error))?;
+    Ok(workload::spec_from_window(&requests, shape, start, count, args.step)?)
+}
+
+/// The device by name or file, and whether its backend is here.
+pub(crate) fn device(args: &DeviceArgs) -> Outcome<Device> {
+    if args.backend == Backend::Cuda || args.device == "detect" {
+        return Err(Fault::hardware(
+            if args.device == "detect" { "no GPU can be detected here" } else { "there is no GPU to run on here" },
+            "this build has no CUDA backend yet; use --backend sim with --device h200-sxm, h100-sxm or a100-sxm-80gb",
+        ));
+    }
+    let path = Path::new(&args.device);
+    if path.extension().is_none_or(|extension| extension != "ron") {
+        return Ok(hw::find(&args.device)?.clone());
+    }
+    let bytes = read_text(path, "reading the device")?;
+    let text = text_of(path, bytes, "a device file")?;
+    hw::from_ron(&text).map_err(|error| Fault::about(path, Some(&text), error))
+}
+
+/// Everything that planning takes.
+pub(crate) fn options(device: &Device, choice: &ChoiceArgs, explain: bool) -> Outcome<PlanOptions> {
+    options_of(device, &choice.scheduler, &choice.strategy, &choice.rules, explain)
+}
+
+/// [`options`] from single names.
+pub(crate) fn options_of(
+    device: &Device,
+    scheduler: &str,
+    strategy: &str,
+    rules: &RuleArgs,
+    explain: bool,
+) -> Outcome<PlanOptions> {
+    let mut options = PlanOptions::new(device);
+    pack::find(scheduler)?.name().clone_into(&mut options.scheduler);
+    options.strategy = strategy.parse()?;
+    options.tile = rules.tile.as_deref().map(tile).transpose()?;
+    options.explain = explain;
+    if let Some(constant) = rules.split_constant {
+        if !(constant.is_finite() && constant >= 0.0) {
+            return Err(Fault::input(format!("--split-constant is {constant}"), "it must be a number of at least 0"));
+        }
+        options.pack.split_constant = constant;
+    }
+    Ok(options)
+}
+
+fn tile(text: &str) -> Outcome<Tile> {
+    let parsed = text.split_once('x').and_then(|(m, n)| Some(Tile { m: m.parse().ok()?, n: n.parse().ok()? }));
+    parsed
+        .ok_or_else(|| Fault::input(format!("--tile is '{text}'"), "write it like 64x128: query rows, 'x', KV tokens"))
+}

@@ -1,0 +1,75 @@
+//! `list`: what there is to choose from, one sentence each.
+
+use std::process::ExitCode;
+
+use engine::export::SCHEMA;
+use engine::plan::Strategy;
+use engine::units::grouped;
+use engine::workload::BatchSpec;
+use engine::{hw, pack};
+use serde_json::json;
+
+use super::args::{ListArgs, Listing};
+use super::fault::Outcome;
+use super::output;
+use super::table::Table;
+use crate::samples;
+
+/// The command.
+pub(crate) fn list(args: &ListArgs) -> Outcome<ExitCode> {
+    let (kind, entries) = entries(args.what);
+    if args.json {
+        let entries: Vec<_> = entries.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
+        output::print_json(&json!({ "schema": SCHEMA, kind: entries }))?;
+    } else {
+        let mut table = Table::new(2, &["name", "what"]);
+        for (name, about) in entries {
+            table.row(vec![name, about]);
+        }
+        output::print(&table.text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plural of the list's kind, and its (name, sentence) pairs.
+fn entries(what: Listing) -> (&'static str, Vec<(String, String)>) {
+    let owned = |name: &str, about: &str| (name.to_owned(), about.to_owned());
+    match what {
+        Listing::Schedulers => ("schedulers", pack::schedulers().iter().map(|s| owned(s.name(), s.about())).collect()),
+        Listing::Strategies => ("strategies", Strategy::ALL.iter().map(|s| owned(s.name(), s.about())).collect()),
+        Listing::Devices => ("devices", hw::builtin().iter().map(device).collect()),
+        Listing::Samples => ("samples", samples::samples().iter().map(sample).collect()),
+        Listing::Panels => ("panels", PANELS.iter().map(|(name, about)| owned(name, about)).collect()),
+    }
+}
+
+/// The views of the window.
+const PANELS: [(&str, &str); 8] = [
+    ("batch", "The requests as text and numbers, to edit."),
+    ("tree", "The prefix tree: who shares which tokens."),
+    ("packs", "Packs with their tile and the reason for it."),
+    ("timeline", "Every CTA on every SM, bubbles named, bandwidth below."),
+    ("traffic", "Bytes as issued and compulsory, by kind."),
+    ("compare", "The run against serial, streams and fused."),
+    ("inspector", "Everything about what is selected."),
+    ("log", "What happened, with warnings."),
+];
+
+fn device(device: &hw::Device) -> (String, String) {
+    let (major, minor) = device.compute_capability;
+    let bandwidth = device.hbm_bytes_per_s as f64 / 1e12;
+    let about =
+        format!("{}: {} SMs, compute capability {major}.{minor}, {bandwidth:.2} TB/s.", device.name, device.sm_count);
+    (device.key.clone(), about)
+}
+
+fn sample(sample: &samples::Sample) -> (String, String) {
+    let about = BatchSpec::from_ron(sample.text).map_or_else(
+        |error| error.to_string(),
+        |spec| {
+            let count = spec.build().map_or(0, |batch| batch.requests().len() as u64);
+            format!("{} ({} requests). {}", spec.name, grouped(count), spec.look_for)
+        },
+    );
+    (sample.key.to_owned(), about)
+}

@@ -1,0 +1,78 @@
+//! The command line.
+//!
+//! ```text
+//! arguments ─► args (clap) ─► input: batch, device, choice ─► engine::session ─► text or --json on stdout
+//!                                      │                            │
+//!                                      └──────── fault ◄────────────┘ one message on stderr, exit code 1, 2 or 3
+//! ```
+
+mod args;
+mod bench;
+mod compare;
+mod convert;
+mod demo;
+mod fault;
+mod figures;
+mod input;
+mod list;
+mod output;
+mod plan;
+mod run;
+mod table;
+mod verify;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use fault::Outcome;
+
+/// Reads the arguments and does what they say.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to stdout with code 0, wrong usage to stderr with code 2; a closed stream is no error.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(fault::BAD_INPUT));
+        }
+    };
+    fault::set_style();
+    start_log();
+    match dispatch(cli.command) {
+        Ok(code) => code,
+        Err(fault) => fault.tell(),
+    }
+}
+
+/// Logs to stderr; `PACKSCOPE_LOG=debug` shows more.
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PACKSCOPE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    // Fails only where a log was started before, which is as good.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+fn dispatch(command: Option<Command>) -> Outcome<ExitCode> {
+    match command {
+        None => view::no_command(),
+        Some(Command::Demo(args)) => demo::demo(&args),
+        Some(Command::Plan(args)) => plan::plan(&args),
+        Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Compare(args)) => compare::compare(&args),
+        Some(Command::Import(args)) => convert::import(&args),
+        Some(Command::Export(args)) => convert::export(&args),
+        Some(Command::Verify(args)) => verify::verify(&args),
+        Some(Command::View(args)) => view::view(&args),
+        Some(Command::Bench(args)) => bench::bench(&args),
+        Some(Command::List(args)) => list::list(&args),
+    }
+}
+
+/// The command line as given, for the provenance of captures.
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("packscope".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,49 @@
+//! Where text goes: results to stdout, everything else to stderr. A reader that has gone away
+//! (`packscope … | head`) is no error.
+
+use std::io::Write;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::fault::{Fault, Outcome};
+
+/// Writes a result to stdout.
+pub(crate) fn print(text: &str) -> Outcome<()> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { stdout.write_all(b"\n") });
+    match written.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(engine::Error::io("writing the result", "stdout")(error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a result to stdout as one JSON object.
+pub(crate) fn print_json(value: &impl Serialize) -> Outcome<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Fault::input(format!("the result cannot be written as JSON: {error}"), "please report it"))?;
+    print(&text)
+}
+
+/// Writes a remark to stderr.
+pub(crate) fn note(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    // Nowhere is left to say that stderr is closed.
+    let _ = writeln!(stderr, "{}", text.trim_end());
+}
+
+/// A bar for work of `steps` steps; shown on a terminal only.
+pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len}") {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

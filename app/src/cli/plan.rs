@@ -1,0 +1,103 @@
+//! `plan`: packs and tiles, no run.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use engine::export::{PlanJson, plan_json};
+use engine::session::{self, Planned};
+use engine::units::{Bytes, Nanos, grouped};
+
+use super::args::PlanArgs;
+use super::fault::Outcome;
+use super::table::Table;
+use super::{input, output};
+
+/// Plannings of which the best is told.
+const PLANNINGS: u32 = 5;
+
+/// The command.
+pub(crate) fn plan(args: &PlanArgs) -> Outcome<ExitCode> {
+    let spec = input::batch(&args.batch)?;
+    let device = input::device(&args.device)?;
+    let options = input::options(&device, &args.choice, args.explain)?;
+    let planned = session::plan_spec(&spec, &options)?;
+    let json = timed_json(&planned)?;
+    if args.json {
+        output::print_json(&json)?;
+    } else {
+        output::print(&text(&planned, &json))?;
+    }
+    if args.explain {
+        let reasons = decisions(&planned);
+        if args.json { output::note(&reasons) } else { output::print(&reasons)? }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plan object with its planning time.
+pub(crate) fn timed_json(planned: &Planned) -> Outcome<PlanJson> {
+    let time = session::best_plan_time(planned, PLANNINGS)?;
+    Ok(plan_json(&planned.batch, &planned.tree, &planned.plan, Some(time)))
+}
+
+fn decisions(planned: &Planned) -> String {
+    let mut out = format!("\n{} decisions\n", grouped(planned.plan.decisions.len() as u64));
+    for decision in &planned.plan.decisions {
+        out.push_str(&decision.sentence());
+        out.push('\n');
+    }
+    out
+}
+
+fn text(planned: &Planned, json: &PlanJson) -> String {
+    let batch = &json.batch;
+    let shape = format!(
+        "{}/{} heads, d {}, {}, blocks of {}",
+        batch.query_heads, batch.kv_heads, batch.head_dim, batch.dtype, batch.block_size
+    );
+    let prefills = planned.batch.prefills().count();
+    let mut out = format!("{}\n", planned.batch.name);
+    let mut say = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {name:<11} {value}");
+    };
+    say("batch", format!("{} requests, {shape}", grouped(batch.requests)));
+    if prefills > 0 {
+        say("prefill", format!("{prefills} of the requests are prefill chunks, which are not planned yet"));
+    }
+    say("KV tokens", format!("{} in all, {} unique", grouped(batch.kv_tokens), grouped(batch.kv_tokens_unique)));
+    say("tree", format!("{} nodes, {} levels", grouped(planned.tree.nodes.len() as u64), planned.tree.depth()));
+    say("plan", format!("{} under {} on {}", json.scheduler, json.strategy, json.device));
+    say(
+        "packs",
+        format!(
+            "{} a KV head, {} CTAs, {} launches",
+            grouped(json.packs),
+            grouped(json.ctas),
+            planned.plan.launches.len()
+        ),
+    );
+    say("KV read", format!("{} tokens a KV head", grouped(json.kv_tokens_read)));
+    say(
+        "partials",
+        format!("{} a query head, at most {} a query", grouped(json.partials), json.max_partials_per_query),
+    );
+    say("planned in", Nanos(json.plan_ns.unwrap_or(0)).to_string());
+    let mut tiles = Table::new(1, &["tile m×n", "packs"]);
+    for tile in &json.tiles {
+        tiles.row(vec![format!("{}×{}", tile.m, tile.n), grouped(u64::from(tile.packs))]);
+    }
+    let traffic = &json.traffic;
+    let mut bytes = Table::new(1, &["traffic", "bytes"]);
+    for (name, amount) in [
+        ("KV read", traffic.kv_read_bytes),
+        ("Q read", traffic.q_read_bytes),
+        ("partials written", traffic.partial_write_bytes),
+        ("partials read", traffic.partial_read_bytes),
+        ("output written", traffic.output_write_bytes),
+        ("compulsory", traffic.compulsory_bytes),
+    ] {
+        bytes.row(vec![name.to_owned(), Bytes(amount).to_string()]);
+    }
+    format!("{out}\n{}\n{}", tiles.text(), bytes.text())
+}

@@ -1,0 +1,38 @@
+//! `verify`: integrity and invariants of a capture.
+
+use std::process::ExitCode;
+
+use engine::capture;
+use engine::export::SCHEMA;
+use engine::units::grouped;
+use serde_json::json;
+
+use super::args::VerifyArgs;
+use super::fault::{FAILED, Outcome};
+use super::{convert, output};
+
+/// The command; exit code 1 where the capture is not whole or breaks an invariant.
+pub(crate) fn verify(args: &VerifyArgs) -> Outcome<ExitCode> {
+    let loaded = convert::load(&args.capture)?;
+    let findings = capture::verify(&loaded.capture);
+    let sound = loaded.missing.is_empty() && findings.is_empty();
+    if args.json {
+        let findings: Vec<_> =
+            findings.iter().map(|finding| json!({ "rule": finding.rule, "text": finding.text })).collect();
+        output::print_json(&json!({
+            "schema": SCHEMA,
+            "sound": sound,
+            "spans": loaded.capture.spans.len(),
+            "missing": loaded.missing,
+            "findings": findings,
+        }))?;
+    } else {
+        for finding in &findings {
+            output::print(&format!("{}: {}", finding.rule, finding.text))?;
+        }
+        let spans = grouped(loaded.capture.spans.len() as u64);
+        let verdict = if sound { "whole, and every invariant holds" } else { "not sound" };
+        output::print(&format!("{}: {spans} spans, {verdict}", args.capture.display()))?;
+    }
+    Ok(ExitCode::from(if sound { 0 } else { FAILED }))
+}

@@ -1,0 +1,310 @@
+//! The objects of `--json`: a contract that scripts depend on. Fields are added, never renamed or
+//! removed; one that does not apply is `null`, never left out. Times are integer nanoseconds, sizes
+//! bytes, both in the field's name.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::capture::{Capture, L2State, Source};
+use crate::metrics::Traffic;
+use crate::numerics::CheckReport;
+use crate::plan::LaunchPlan;
+use crate::units::Nanos;
+use crate::workload::{Batch, PrefixTree};
+
+/// Version of these objects.
+pub const SCHEMA: u32 = 1;
+
+/// The batch of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BatchJson {
+    /// Requests, prefill chunks included.
+    pub requests: u64,
+    /// KV tokens of the decode requests, shared ones counted once a request.
+    pub kv_tokens: u64,
+    /// KV tokens of the decode requests, each counted once.
+    pub kv_tokens_unique: u64,
+    /// Query heads.
+    pub query_heads: u32,
+    /// KV heads.
+    pub kv_heads: u32,
+    /// Elements of one head.
+    pub head_dim: u32,
+    /// Element type.
+    pub dtype: &'static str,
+    /// Tokens of one KV block.
+    pub block_size: u32,
+}
+
+/// Packs of one tile shape.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TileJson {
+    /// Query rows.
+    pub m: u32,
+    /// KV tokens of one step.
+    pub n: u32,
+    /// Packs, per KV head.
+    pub packs: u32,
+}
+
+/// Bytes by kind, over all heads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TrafficJson {
+    /// K and V loaded by CTAs, re-reads counted.
+    pub kv_read_bytes: u64,
+    /// Queries loaded.
+    pub q_read_bytes: u64,
+    /// fp32 partials written.
+    pub partial_write_bytes: u64,
+    /// fp32 partials read back.
+    pub partial_read_bytes: u64,
+    /// Outputs written.
+    pub output_write_bytes: u64,
+    /// The least any plan moves.
+    pub compulsory_bytes: u64,
+}
+
+/// `plan --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanJson {
+    /// Always [`SCHEMA`].
+    pub schema: u32,
+    /// Key of the device.
+    pub device: String,
+    /// Name of the scheduler.
+    pub scheduler: String,
+    /// Name of the strategy.
+    pub strategy: &'static str,
+    /// The batch.
+    pub batch: BatchJson,
+    /// Packs, per KV head.
+    pub packs: u64,
+    /// Thread blocks over all heads, merge excluded.
+    pub ctas: u64,
+    /// KV tokens read per KV head, re-reads counted.
+    pub kv_tokens_read: u64,
+    /// Partial results per query head: queries over all packs.
+    pub partials: u64,
+    /// Largest number of partials of one query.
+    pub max_partials_per_query: u32,
+    /// Tile shapes in use, largest first.
+    pub tiles: Vec<TileJson>,
+    /// Bytes by kind.
+    pub traffic: TrafficJson,
+    /// Block table to launch plan, best of several; `null` where the plan comes from a file.
+    pub plan_ns: Option<u64>,
+}
+
+/// The plan object.
+pub fn plan_json(batch: &Batch, tree: &PrefixTree, plan: &LaunchPlan, plan_time: Option<Duration>) -> PlanJson {
+    let shape = &plan.shape;
+    PlanJson {
+        schema: SCHEMA,
+        device: plan.device.clone(),
+        scheduler: plan.scheduler.clone(),
+        strategy: plan.strategy.name(),
+        batch: BatchJson {
+            requests: batch.requests().len() as u64,
+            kv_tokens: batch.decode_tokens().0,
+            kv_tokens_unique: tree.unique_tokens().0,
+            query_heads: shape.query_heads,
+            kv_heads: shape.kv_heads,
+            head_dim: shape.head_dim,
+            dtype: shape.dtype.name(),
+            block_size: shape.block_size,
+        },
+        packs: plan.packs.len() as u64,
+        ctas: plan.attention_ctas(),
+        kv_tokens_read: plan.kv_tokens_read().0,
+        partials: plan.queries.len() as u64,
+        max_partials_per_query: plan.merge.max_partials(),
+        tiles: plan.tiles().into_iter().map(|(tile, packs)| TileJson { m: tile.m, n: tile.n, packs }).collect(),
+        traffic: traffic_json(&crate::metrics::traffic(plan, batch, tree)),
+        plan_ns: plan_time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+    }
+}
+
+fn traffic_json(traffic: &Traffic) -> TrafficJson {
+    TrafficJson {
+        kv_read_bytes: traffic.kv_read.0,
+        q_read_bytes: traffic.q_read.0,
+        partial_write_bytes: traffic.partial_write.0,
+        partial_read_bytes: traffic.partial_read.0,
+        output_write_bytes: traffic.output_write.0,
+        compulsory_bytes: traffic.compulsory.0,
+    }
+}
+
+/// Idle slot time of one cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BubbleJson {
+    /// Name of the cause.
+    pub cause: String,
+    /// Slot time.
+    pub slot_ns: u64,
+}
+
+/// Bandwidth over the makespan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BandwidthJson {
+    /// Reached.
+    pub achieved_bytes_per_s: u64,
+    /// By the data sheet.
+    pub peak_bytes_per_s: u64,
+    /// Reached over data sheet.
+    pub utilization: f64,
+}
+
+/// Hardware counters; all `null` where simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct MeasuredJson {
+    /// Bytes read from DRAM.
+    pub dram_read_bytes: Option<u64>,
+    /// Bytes written to DRAM.
+    pub dram_write_bytes: Option<u64>,
+    /// Bytes read from L2.
+    pub l2_read_bytes: Option<u64>,
+    /// Fraction of time in which the tensor cores were active.
+    pub tensor_active: Option<f64>,
+}
+
+/// Result of `--check`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CheckJson {
+    /// Output rows compared.
+    pub rows: u64,
+    /// Largest relative error.
+    pub max_rel_err: f64,
+}
+
+/// Figures of a run as the metrics give them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunFigures {
+    /// Slot time in which a CTA was resident.
+    pub busy_slot: Nanos,
+    /// Slots × makespan.
+    pub total_slot: Nanos,
+    /// Idle slot time by cause, in the order of tables.
+    pub bubbles: Vec<(String, Nanos)>,
+    /// Bandwidth.
+    pub bandwidth: BandwidthJson,
+}
+
+/// `run --json`: the plan object, and how it ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunJson {
+    /// All of `plan --json`.
+    #[serde(flatten)]
+    pub plan: PlanJson,
+    /// `sim` or `cuda`.
+    pub backend: String,
+    /// `simulated` or `measured`.
+    pub source: &'static str,
+    /// Runs.
+    pub repeats: u64,
+    /// State of L2 before each run.
+    pub l2: &'static str,
+    /// Median.
+    pub makespan_ns: u64,
+    /// Shortest.
+    pub makespan_min_ns: u64,
+    /// Longest.
+    pub makespan_max_ns: u64,
+    /// SMs × the largest number of CTAs resident on one SM at once.
+    pub slots: u64,
+    /// Slot time in which a CTA was resident.
+    pub busy_slot_ns: u64,
+    /// Slots × makespan of the run whose spans these are.
+    pub total_slot_ns: u64,
+    /// The rest of the slot time by cause.
+    pub bubbles: Vec<BubbleJson>,
+    /// Bandwidth.
+    pub bandwidth: BandwidthJson,
+    /// Hardware counters.
+    pub measured: MeasuredJson,
+    /// Cost of tracing as a fraction of the plain time.
+    pub probe_overhead: Option<f64>,
+    /// Result of `--check`, where asked for.
+    pub check: Option<CheckJson>,
+    /// What a person must know.
+    pub warnings: Vec<String>,
+}
+
+/// The run object.
+pub fn run_json(plan: PlanJson, capture: &Capture, figures: &RunFigures, check: Option<&CheckReport>) -> RunJson {
+    let mut makespans: Vec<u64> = capture.times.makespans.iter().map(|time| time.0).collect();
+    makespans.sort_unstable();
+    RunJson {
+        plan,
+        backend: capture.provenance.backend.clone(),
+        source: capture.provenance.source.name(),
+        repeats: makespans.len() as u64,
+        l2: match capture.times.l2 {
+            L2State::Cold => "cold",
+            L2State::Warm => "warm",
+        },
+        makespan_ns: median(&makespans),
+        makespan_min_ns: makespans.first().copied().unwrap_or(0),
+        makespan_max_ns: makespans.last().copied().unwrap_or(0),
+        slots: capture.slots(),
+        busy_slot_ns: figures.busy_slot.0,
+        total_slot_ns: figures.total_slot.0,
+        bubbles: figures
+            .bubbles
+            .iter()
+            .map(|(cause, time)| BubbleJson { cause: cause.clone(), slot_ns: time.0 })
+            .collect(),
+        bandwidth: figures.bandwidth,
+        measured: measured(capture),
+        probe_overhead: capture.probe_overhead,
+        check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err }),
+        warnings: capture.warnings.iter().map(|warning| warning.text.clone()).collect(),
+    }
+}
+
+/// Counters come with the backend that measures them; a simulated run has none.
+fn measured(capture: &Capture) -> MeasuredJson {
+    match capture.provenance.source {
+        Source::Simulated | Source::Measured => MeasuredJson::default(),
+    }
+}
+
+/// The middle of sorted values, the mean of the two middle ones where their number is even.
+fn median(sorted: &[u64]) -> u64 {
+    let middle = sorted.len() / 2;
+    match sorted {
+        [] => 0,
+        _ if sorted.len() % 2 == 1 => sorted[middle],
+        _ => sorted[middle - 1].midpoint(sorted[middle]),
+    }
+}
+
+/// `compare --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompareJson {
+    /// Always [`SCHEMA`].
+    pub schema: u32,
+    /// Which of the runs the others are compared with.
+    pub baseline: usize,
+    /// The runs.
+    pub runs: Vec<RunJson>,
+}
+
+/// The comparison object, against the first run.
+pub fn compare_json(runs: Vec<RunJson>) -> CompareJson {
+    CompareJson { schema: SCHEMA, baseline: 0, runs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[]), 0);
+        assert_eq!(median(&[3]), 3);
+        assert_eq!(median(&[1, 2, 9]), 2);
+        assert_eq!(median(&[1, 2, 4, 9]), 3);
+    }
+}
