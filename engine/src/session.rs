@@ -83,6 +83,7 @@ pub fn plan_spec(spec: &BatchSpec, options: &PlanOptions) -> Result<Planned> {
 pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
     options.device.validate()?;
     let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));
+    check_tile(options, &tiles)?;
     let start = Instant::now();
     let (tree, plan) = block_tables_to_plan(&batch, &tiles, options)?;
     let plan_time = start.elapsed();
@@ -95,6 +96,18 @@ pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions
         options: Arc::new(options.clone()),
         plan_time,
     })
+}
+
+/// Refuses a fixed tile that the device cannot run well.
+fn check_tile(options: &PlanOptions, tiles: &TileSet) -> Result<()> {
+    match options.tile {
+        Some(tile) if !tiles.feasible().contains(&tile) => Err(crate::Error::UnknownName {
+            kind: "feasible tile",
+            name: tile.to_string(),
+            known: tiles.feasible().iter().map(Tile::to_string).collect::<Vec<_>>().join(", "),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The timed part of planning: block tables → tree → packs → tiles → launch plan.

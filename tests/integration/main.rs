@@ -6,6 +6,10 @@
     reason = "a test that cannot go on fails by panicking"
 )]
 
+mod bad_input;
+mod cli;
 mod common;
+mod forms;
 mod golden;
 mod plans;
+mod program;

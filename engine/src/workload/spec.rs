@@ -16,9 +16,11 @@ pub const SCHEMA: u32 = 1;
 /// exhausts the stack.
 const NESTING: usize = 400;
 
-/// Reader and writer of batch files.
+/// Reader and writer of batch files. Optional fields are written plainly: `requests: 2`.
 fn format() -> ron::Options {
-    ron::Options::default().with_recursion_limit(NESTING)
+    ron::Options::default()
+        .with_recursion_limit(NESTING)
+        .with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME)
 }
 
 /// A batch file.

@@ -1,0 +1,82 @@
+//! Driving the real program.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+/// The program beside this test: `target/<profile>/packscope`. `cargo test --workspace` builds it;
+/// a test run alone has it built here, once.
+static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.ancestors().nth(2).unwrap().to_owned();
+    let program = folder.join(format!("packscope{}", std::env::consts::EXE_SUFFIX));
+    if !program.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "-p", "packscope", "--target-dir"]).arg(folder.parent().unwrap());
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success(), "packscope does not build");
+    }
+    program
+});
+
+/// What a call of the program gave.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let ran = Self {
+            code: output.status.code().expect("ended by a signal"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        };
+        for word in ["panicked", "RUST_BACKTRACE", "unwrap()"] {
+            assert!(!ran.stderr.contains(word), "the program panicked: {}", ran.stderr);
+        }
+        ran
+    }
+
+    /// stdout as the one JSON object that `--json` promises.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        let value: serde_json::Value = serde_json::from_str(&self.stdout).unwrap();
+        assert!(value.is_object());
+        value
+    }
+
+    /// Asserts a failure with this code, nothing on stdout, and all these words in its message.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "", "a failure writes nothing to stdout");
+        for word in words {
+            assert!(self.stderr.contains(word), "'{word}' is not in: {}", self.stderr);
+        }
+    }
+}
+
+/// Runs the program in a folder, with no display.
+pub(crate) fn packscope_in(folder: &Path, args: &[&str]) -> Ran {
+    let mut command = Command::new(&*PROGRAM);
+    command.current_dir(folder).args(args);
+    for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "PACKSCOPE_LOG"] {
+        command.env_remove(name);
+    }
+    Ran::of(command.output().unwrap())
+}
+
+/// Runs the program, with no display.
+pub(crate) fn packscope(args: &[&str]) -> Ran {
+    packscope_in(Path::new(env!("CARGO_MANIFEST_DIR")), args)
+}
+
+/// A file of `tests/fixtures`.
+pub(crate) fn fixture(name: &str) -> String {
+    format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
+}
