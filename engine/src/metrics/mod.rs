@@ -2,9 +2,12 @@
 //! go through the same code.
 
 mod bandwidth;
+mod bubble_rules;
 mod bubbles;
+mod lanes;
 mod traffic;
 
-pub use bandwidth::{Bandwidth, bandwidth};
-pub use bubbles::{BubbleReport, bubbles};
+pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};
+pub use bubble_rules::BubbleCause;
+pub use bubbles::{Bubble, BubbleReport, Gap, bubbles, gaps};
 pub use traffic::{NodeTraffic, Traffic, node_traffic, traffic};

@@ -1,24 +1,113 @@
-//! The simulator.
+//! The simulator: a deterministic discrete-event model of the GPU. It runs everywhere and is the
+//! default.
+//!
+//! ```text
+//! launches ─► ready (host, stream order, events) ─► CTAs placed on SMs by shared memory, registers,
+//!   warps ─► prologue ─► main loop: a fluid that shares HBM, L2, each SM's port and its tensor
+//!   cores ─► epilogue ─► the lane is free; the last CTA lets what depends on the launch begin
+//! ```
+//!
+//! Its constants are those of the device table. What it leaves out: clock changes, DRAM refresh and
+//! page conflicts, the order in which a memory controller serves requests, and instruction issue.
 
+mod cost;
+mod dispatch;
+mod l2;
+mod memory;
+mod run;
+mod series;
+
+pub use cost::one_cta_time;
+
+use crate::backend::sim::cost::CostModel;
+use crate::backend::sim::l2::{L2, Pieces};
+use crate::backend::sim::memory::{Fluid, Limits};
+use crate::backend::sim::run::Simulation;
 use crate::cancel::Cancel;
-use crate::capture::{Capture, L2State};
+use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Spans};
 use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
-use crate::workload::{Batch, BatchSpec};
+use crate::units::Nanos;
+use crate::workload::{Batch, BatchSpec, PrefixTree};
 
 /// Runs a plan on the simulator.
 ///
 /// # Errors
-/// Always, until the simulator lands.
+/// [`Error::Cancelled`], or [`Error::Device`] where a CTA of the plan does not fit on an SM.
 pub fn run(
-    _spec: &BatchSpec,
-    _plan: &LaunchPlan,
-    _batch: &Batch,
-    _device: &Device,
-    _l2: L2State,
-    _command: &str,
-    _cancel: &Cancel,
+    spec: &BatchSpec,
+    plan: &LaunchPlan,
+    batch: &Batch,
+    device: &Device,
+    l2: L2State,
+    command: &str,
+    cancel: &Cancel,
 ) -> Result<Capture> {
-    Err(Error::Hardware("the simulator is not built yet".to_owned()))
+    let tree = PrefixTree::of(batch);
+    let model = CostModel { device, shape: &plan.shape };
+    check_fit(&model, plan)?;
+    let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
+    let unique = plan.shape.kv_bytes_per_token().as_f64() * tree.unique_tokens().as_f64();
+    let warm = l2 == L2State::Warm && unique <= useful;
+    let cache = L2::new(Pieces::of(plan, &tree), plan.shape.kv_heads, useful, warm);
+    let limits = Limits {
+        hbm: device.reachable_bytes_per_s() * 1e-9,
+        l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
+        sm: device.sim.sm_bytes_per_s as f64 * 1e-9,
+    };
+    let fluid = Fluid::new(device.sm_count as usize, limits);
+    let outcome = Simulation::new(plan, model, cache, fluid).run(cancel)?;
+    let spans = Spans::from_unsorted(outcome.spans);
+    let end = spans.last_end();
+    let mut kernels = outcome.kernels;
+    kernels.sort_unstable_by_key(|window| window.launch);
+    Ok(Capture {
+        provenance: provenance(device, plan, command),
+        batch: spec.clone(),
+        plan: plan.clone(),
+        times: RunTimes { makespans: vec![end], l2 },
+        kernels,
+        counters: vec![outcome.dram.finish("dram_read", end.as_f64()), outcome.loaded.finish("l2_read", end.as_f64())],
+        spans,
+        probe_overhead: None,
+        warnings: Vec::new(),
+    })
+}
+
+/// Every tile of the plan must fit on an empty SM, or its CTAs would wait for ever.
+fn check_fit(model: &CostModel<'_>, plan: &LaunchPlan) -> Result<()> {
+    let device = model.device;
+    for (tile, _) in plan.tiles() {
+        let need = model.footprint(tile);
+        let fits = need.shared <= device.shared_per_sm.0
+            && need.registers <= device.registers_per_sm
+            && need.warps <= device.warps_per_sm;
+        if !fits {
+            return Err(Error::Device(format!(
+                "a CTA of tile {tile} needs {} B of shared memory and {} registers, more than an SM of '{}' has",
+                need.shared, need.registers, device.key
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
+    // The plan is plain data; bytes of it that cannot be written would be a fault of the serialiser.
+    let plan_bytes = postcard::to_stdvec(plan).unwrap_or_default();
+    Provenance {
+        packscope: env!("CARGO_PKG_VERSION").to_owned(),
+        backend: "sim".to_owned(),
+        source: Source::Simulated,
+        device: device.key.clone(),
+        device_name: device.name.clone(),
+        driver: None,
+        sm_clock_khz: None,
+        plan_crc: crc32fast::hash(&plan_bytes),
+        command: command.to_owned(),
+        sm_count: device.sm_count,
+        clock_step: Nanos(1),
+        peak_bytes_per_s: device.hbm_bytes_per_s,
+    }
 }

@@ -1,0 +1,129 @@
+//! What one CTA costs: bytes in flight, tensor time and fixed phases, from the device table.
+//!
+//! ```text
+//! dispatch ──prologue──► main loop: max(memory, compute) at full rate ──epilogue──► done
+//! ```
+//!
+//! Memory at full rate is Little's law: a CTA has one K or V tile of `n·d·b` bytes outstanding, so it
+//! draws that much each latency. Compute is `ceil(tokens / n)` steps of `4·m·n·d` FLOP, padded rows
+//! included, plus the softmax of a step. Worked number, (64, 128) on the H200 at d 128 in f16:
+//! 32 KiB a microsecond are 32.8 GB/s a CTA; two CTAs on 132 SMs ask for 8.7 TB/s, so HBM is full.
+
+use crate::hw::Device;
+use crate::plan::{LaunchPlan, PlannedPack};
+use crate::tile::{self, Tile};
+use crate::workload::AttentionShape;
+
+/// Warps that keep the tensor cores of an SM busy: one on each of its four quarters.
+const WARPS_FOR_FULL_TENSOR_RATE: f64 = 4.0;
+/// The merge kernel: warps and registers of a CTA.
+const MERGE_WARPS: u32 = 4;
+const MERGE_REGISTERS: u32 = 64;
+/// Bytes that a merge CTA keeps outstanding: 16 bytes a thread, four loads deep.
+const MERGE_IN_FLIGHT: f64 = 128.0 * 16.0 * 4.0;
+
+/// What a CTA takes of an SM while it is resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Footprint {
+    pub(super) shared: u64,
+    pub(super) registers: u32,
+    pub(super) warps: u32,
+}
+
+/// Times and rates that do not depend on the pack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CostModel<'a> {
+    pub(super) device: &'a Device,
+    pub(super) shape: &'a AttentionShape,
+}
+
+/// The main loop of one CTA, running alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct MainLoop {
+    /// Time at full rate, ns.
+    pub(super) time: f64,
+    /// Until the first tile has landed, ns.
+    pub(super) first_tile: f64,
+    /// Bytes from HBM.
+    pub(super) dram: f64,
+    /// Bytes from L2 or beyond: all it loads.
+    pub(super) loaded: f64,
+    /// Time in which the tensor cores of the whole SM would do its work, ns.
+    pub(super) tensor: f64,
+}
+
+impl CostModel<'_> {
+    /// What a tile's CTA takes of an SM.
+    pub(super) fn footprint(&self, tile: Tile) -> Footprint {
+        let set = tile::solve(self.device, self.shape.head_dim, self.shape.dtype);
+        let (registers, warps) = set
+            .cell(tile)
+            .map_or((self.device.registers_per_thread, tile.m.div_ceil(16)), |cell| (cell.registers, cell.warps));
+        let shared = tile::shared_bytes(tile, self.shape.head_dim, self.shape.dtype);
+        self.footprint_of(shared.0, registers, warps)
+    }
+
+    /// What a CTA of the merge kernel takes.
+    pub(super) fn merge_footprint(&self) -> Footprint {
+        self.footprint_of(0, MERGE_REGISTERS, MERGE_WARPS)
+    }
+
+    fn footprint_of(&self, shared: u64, registers: u32, warps: u32) -> Footprint {
+        let per_warp = (registers * 32).next_multiple_of(self.device.register_granule_per_warp);
+        Footprint { shared: shared + self.device.shared_reserved_per_cta.0, registers: per_warp * warps, warps }
+    }
+
+    /// The main loop of a pack of one KV head of which the fraction `hit` is found in L2.
+    pub(super) fn main_loop(&self, pack: &PlannedPack, hit: f64) -> MainLoop {
+        let sim = &self.device.sim;
+        let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64();
+        let row = f64::from(self.shape.head_dim) * self.shape.dtype.bytes() as f64;
+        let in_flight = f64::from(pack.tile.n) * row;
+        let latency = (1.0 - hit) * self.device.loaded_latency.as_f64() + hit * sim.l2_latency.as_f64();
+        let steps = (pack.tokens.0.div_ceil(u64::from(pack.tile.n)) as f64).max(1.0);
+        let step_flop = 4.0 * f64::from(pack.tile.m) * f64::from(pack.tile.n) * f64::from(self.shape.head_dim);
+        let tensor = steps * step_flop / self.sm_flop_per_ns();
+        let warps = f64::from(pack.tile.m.div_ceil(16)).min(WARPS_FOR_FULL_TENSOR_RATE);
+        let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * sim.tile_step.as_f64();
+        // One K and one V tile are fetched a step, each a latency at least.
+        let memory = (loaded / in_flight * latency).max(latency);
+        let time = memory.max(compute);
+        MainLoop { time, first_tile: latency.min(time), dram: loaded * (1.0 - hit), loaded, tensor }
+    }
+
+    /// Tensor rate of one SM, FLOP per ns.
+    fn sm_flop_per_ns(&self) -> f64 {
+        let device = self.device;
+        device.tensor_flops as f64 * device.sim.tensor_efficiency / f64::from(device.sm_count) * 1e-9
+    }
+
+    /// A merge CTA: one query over all query heads, its partials read from L2.
+    pub(super) fn merge_cta(&self, partials: u32) -> MainLoop {
+        let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
+        let latency = self.device.sim.l2_latency.as_f64();
+        let time = (loaded / MERGE_IN_FLIGHT * latency).max(latency);
+        MainLoop { time, first_tile: latency, dram: 0.0, loaded, tensor: 0.0 }
+    }
+
+    /// Merging of `partials` partials of one (query, KV head) by a worker that stays on its SM, ns.
+    pub(super) fn inline_merge(&self, partials: u32) -> f64 {
+        let all_heads = self.merge_cta(partials);
+        let latency = self.device.sim.l2_latency.as_f64();
+        (all_heads.time / f64::from(self.shape.kv_heads)).max(latency)
+    }
+
+    /// Launches whose workers hold any of the plan's tiles.
+    pub(super) fn workers_per_sm(&self, tile: Tile) -> u32 {
+        tile::occupancy(self.device, tile, self.shape.head_dim, self.shape.dtype).max(1)
+    }
+}
+
+/// The time that a plan of one CTA takes, in closed form: launch, prologue, main loop, epilogue.
+pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
+    let model = CostModel { device, shape: &plan.shape };
+    let alone = model.main_loop(plan.packs.first()?, 0.0);
+    let limit = (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s()) * 1e-9;
+    let sim = &device.sim;
+    let fixed = sim.launch_latency + sim.cta_prologue + sim.cta_epilogue;
+    Some(fixed.as_f64() + alone.time.max(alone.loaded / limit))
+}

@@ -1,0 +1,77 @@
+//! Where CTAs go: resources and residency lanes of each SM.
+
+use crate::backend::sim::cost::Footprint;
+use crate::hw::Device;
+
+/// One SM.
+#[derive(Clone, Debug)]
+struct Sm {
+    shared_free: u64,
+    registers_free: u32,
+    warps_free: u32,
+    ctas_free: u32,
+    /// Lanes in use, one bit each.
+    lanes: u64,
+}
+
+/// All SMs.
+#[derive(Debug)]
+pub(super) struct Sms {
+    sms: Vec<Sm>,
+    /// No CTA of this footprint fits anywhere until something is freed.
+    full_for: Option<Footprint>,
+}
+
+impl Sms {
+    pub(super) fn new(device: &Device) -> Self {
+        let sm = Sm {
+            shared_free: device.shared_per_sm.0,
+            registers_free: device.registers_per_sm,
+            warps_free: device.warps_per_sm,
+            ctas_free: device.ctas_per_sm.min(u64::BITS),
+            lanes: 0,
+        };
+        Self { sms: vec![sm; device.sm_count as usize], full_for: None }
+    }
+
+    /// Takes room for a CTA on the SM with the most free warps, the lowest of equals, as the
+    /// hardware spreads CTAs breadth first. Gives the SM and its lowest free lane.
+    pub(super) fn place(&mut self, need: Footprint) -> Option<(usize, u32)> {
+        if self.full_for == Some(need) {
+            return None;
+        }
+        let mut best: Option<usize> = None;
+        for (at, sm) in self.sms.iter().enumerate() {
+            let fits = sm.shared_free >= need.shared
+                && sm.registers_free >= need.registers
+                && sm.warps_free >= need.warps
+                && sm.ctas_free > 0;
+            if fits && best.is_none_or(|b| sm.warps_free > self.sms[b].warps_free) {
+                best = Some(at);
+            }
+        }
+        let Some(at) = best else {
+            self.full_for = Some(need);
+            return None;
+        };
+        let sm = &mut self.sms[at];
+        sm.shared_free -= need.shared;
+        sm.registers_free -= need.registers;
+        sm.warps_free -= need.warps;
+        sm.ctas_free -= 1;
+        let lane = sm.lanes.trailing_ones();
+        sm.lanes |= 1 << lane;
+        Some((at, lane))
+    }
+
+    /// Gives the room of a CTA back.
+    pub(super) fn free(&mut self, sm: usize, lane: u32, had: Footprint) {
+        let sm = &mut self.sms[sm];
+        sm.shared_free += had.shared;
+        sm.registers_free += had.registers;
+        sm.warps_free += had.warps;
+        sm.ctas_free += 1;
+        sm.lanes &= !(1 << lane);
+        self.full_for = None;
+    }
+}

@@ -1,0 +1,84 @@
+//! Which part of a CTA's KV is still in L2: a run of tokens is found there until as many bytes as L2
+//! usefully holds have come from HBM after it.
+//!
+//! The cache is followed by pieces: a piece is the part of one tree node that one pack reads, of one
+//! KV head. A CTA that begins while another is reading the same piece finds it (the second request
+//! for a line waits for the first).
+
+use rustc_hash::FxHashMap;
+
+use crate::plan::LaunchPlan;
+use crate::workload::PrefixTree;
+
+/// The pieces of each pack.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// Pieces of pack p are `list[starts[p]..starts[p + 1]]`: (piece, tokens).
+    starts: Vec<u32>,
+    list: Vec<(u32, u32)>,
+    count: u32,
+}
+
+impl Pieces {
+    pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree) -> Self {
+        let mut numbers: FxHashMap<(u32, u64, u64), u32> = FxHashMap::default();
+        let mut pieces = Self { starts: vec![0], list: Vec::new(), count: 0 };
+        let block = u64::from(plan.shape.block_size);
+        for pack in &plan.packs {
+            let pack_begin = u64::from(pack.blocks_begin) * block;
+            let pack_end = pack_begin + pack.tokens.0;
+            let mut at = Some(pack.node);
+            while let Some(idx) = at {
+                let node = tree.node(idx);
+                let begin = u64::from(node.blocks.start) * block;
+                let (from, to) = (begin.max(pack_begin), (begin + node.tokens.0).min(pack_end));
+                if from < to {
+                    let next = numbers.len() as u32;
+                    let piece = *numbers.entry((idx.0, from, to)).or_insert(next);
+                    pieces.list.push((piece, (to - from) as u32));
+                }
+                at = if begin <= pack_begin { None } else { node.parent };
+            }
+            pieces.starts.push(pieces.list.len() as u32);
+        }
+        pieces.count = numbers.len() as u32;
+        pieces
+    }
+
+    fn of_pack(&self, pack: usize) -> &[(u32, u32)] {
+        &self.list[self.starts[pack] as usize..self.starts[pack + 1] as usize]
+    }
+}
+
+/// What L2 holds, as stamps of the HBM bytes that had come when a piece was last read.
+#[derive(Debug)]
+pub(super) struct L2 {
+    pieces: Pieces,
+    heads: u32,
+    useful: f64,
+    /// Per (piece, head): HBM bytes read before its last reading; negative infinity if never.
+    stamps: Vec<f64>,
+}
+
+impl L2 {
+    /// `warm` puts every piece into the cache.
+    pub(super) fn new(pieces: Pieces, heads: u32, useful_bytes: f64, warm: bool) -> Self {
+        let entries = pieces.count as usize * heads as usize;
+        Self { pieces, heads, useful: useful_bytes, stamps: vec![if warm { 0.0 } else { f64::NEG_INFINITY }; entries] }
+    }
+
+    /// Fraction of a pack's tokens that is in L2 when `dram_bytes` have come from HBM so far; the
+    /// pack is in L2 from now on.
+    pub(super) fn touch(&mut self, pack: usize, head: u32, dram_bytes: f64) -> f64 {
+        let (mut found, mut all) = (0_u64, 0_u64);
+        for (piece, tokens) in self.pieces.of_pack(pack) {
+            let stamp = &mut self.stamps[(piece * self.heads + head) as usize];
+            all += u64::from(*tokens);
+            if dram_bytes - *stamp <= self.useful {
+                found += u64::from(*tokens);
+            }
+            *stamp = dram_bytes;
+        }
+        if all == 0 { 0.0 } else { found as f64 / all as f64 }
+    }
+}

@@ -1,0 +1,395 @@
+//! The event loop: launches become ready, CTAs are placed, main loops share the memory system.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::backend::sim::cost::{CostModel, Footprint, MainLoop};
+use crate::backend::sim::dispatch::Sms;
+use crate::backend::sim::l2::L2;
+use crate::backend::sim::memory::Fluid;
+use crate::backend::sim::series::Series;
+use crate::cancel::Cancel;
+use crate::capture::{KernelWindow, Span, SpanKind};
+use crate::error::Result;
+use crate::plan::{Launch, LaunchKind, LaunchPlan};
+use crate::units::Nanos;
+
+/// Events between two looks at the cancel flag.
+const CANCEL_STRIDE: u32 = 4096;
+
+/// What happens at a moment that is known in advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A launch may place its CTAs.
+    Ready(u32),
+    /// A CTA's first load leaves.
+    Loads(u32),
+    /// A CTA is done, after its epilogue.
+    Done(u32),
+}
+
+/// A CTA, or the task that a persistent worker is at.
+#[derive(Clone, Copy, Debug)]
+struct Cta {
+    span: Span,
+    sm: usize,
+    begin: f64,
+    footprint: Footprint,
+    first_tile: f64,
+}
+
+/// A launch while it runs.
+#[derive(Debug)]
+struct Progress {
+    footprint: Footprint,
+    /// CTAs (or tasks) in all, and taken so far.
+    ctas: u32,
+    taken: u32,
+    done: u32,
+    /// Workers still to place, for a persistent launch.
+    workers: u32,
+    waiting_for: usize,
+    ready: f64,
+    begin: f64,
+    end: f64,
+}
+
+/// What a run gave.
+pub(super) struct Outcome {
+    pub(super) spans: Vec<Span>,
+    pub(super) kernels: Vec<KernelWindow>,
+    pub(super) dram: Series,
+    pub(super) loaded: Series,
+}
+
+pub(super) struct Simulation<'a> {
+    plan: &'a LaunchPlan,
+    model: CostModel<'a>,
+    now: f64,
+    events: BinaryHeap<Reverse<(u64, Event)>>,
+    progress: Vec<Progress>,
+    /// Launches that have CTAs to place, in the order in which they became ready.
+    placing: VecDeque<u32>,
+    sms: Sms,
+    fluid: Fluid,
+    l2: L2,
+    dram_bytes: f64,
+    next_dispatch: f64,
+    ctas: Vec<Cta>,
+    free_ctas: Vec<u32>,
+    /// Queries that the merge kernel has to do with.
+    merged: Vec<u32>,
+    /// Partials still missing per (query, KV head), for a persistent launch.
+    missing: Vec<u32>,
+    outcome: Outcome,
+}
+
+impl<'a> Simulation<'a> {
+    pub(super) fn new(plan: &'a LaunchPlan, model: CostModel<'a>, l2: L2, fluid: Fluid) -> Self {
+        let merged: Vec<u32> = plan.merge.merged_queries().map(|query| query.0).collect();
+        let persistent = plan.launches.iter().any(|launch| matches!(launch.kind, LaunchKind::Persistent(_)));
+        let heads = plan.shape.kv_heads as usize;
+        let missing = if persistent {
+            plan.merge.starts.windows(2).flat_map(|pair| std::iter::repeat_n(pair[1] - pair[0], heads)).collect()
+        } else {
+            Vec::new()
+        };
+        let mut simulation = Self {
+            plan,
+            model,
+            now: 0.0,
+            events: BinaryHeap::new(),
+            progress: Vec::new(),
+            placing: VecDeque::new(),
+            sms: Sms::new(model.device),
+            fluid,
+            l2,
+            dram_bytes: 0.0,
+            next_dispatch: 0.0,
+            ctas: Vec::new(),
+            free_ctas: Vec::new(),
+            merged,
+            missing,
+            outcome: Outcome { spans: Vec::new(), kernels: Vec::new(), dram: Series::new(), loaded: Series::new() },
+        };
+        simulation.progress = plan.launches.iter().map(|launch| simulation.launch_progress(launch)).collect();
+        simulation
+    }
+
+    fn launch_progress(&self, launch: &Launch) -> Progress {
+        let ctas = self.plan.cta_count(launch);
+        let (footprint, workers) = match launch.kind {
+            LaunchKind::Attention(tile) => (self.model.footprint(tile), 0),
+            LaunchKind::Merge => (self.model.merge_footprint(), 0),
+            LaunchKind::Persistent(tile) => {
+                let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
+                (self.model.footprint(tile), all.min(ctas))
+            }
+        };
+        Progress {
+            footprint,
+            ctas,
+            taken: 0,
+            done: 0,
+            workers,
+            waiting_for: 0,
+            ready: 0.0,
+            begin: f64::INFINITY,
+            end: 0.0,
+        }
+    }
+
+    /// Runs to the end.
+    pub(super) fn run(mut self, cancel: &Cancel) -> Result<Outcome> {
+        self.first_launches();
+        let (mut due, mut done) = (Vec::new(), Vec::new());
+        let mut turn = 0_u32;
+        loop {
+            turn = turn.wrapping_add(1);
+            if turn.is_multiple_of(CANCEL_STRIDE) {
+                cancel.check()?;
+            }
+            let (wait, dram, loaded) = self.fluid.outlook();
+            let timed = self.events.peek().map(|Reverse((at, _))| f64::from_bits(*at));
+            let next = timed.unwrap_or(f64::INFINITY).min(self.now + wait);
+            if !next.is_finite() {
+                break;
+            }
+            self.pass_to(next, dram, loaded);
+            self.fluid.due(&mut due);
+            for sm in &due {
+                done.clear();
+                self.fluid.finish(*sm, &mut done);
+                for cta in &done {
+                    self.main_loop_done(*cta);
+                }
+            }
+            while let Some(Reverse((at, event))) = self.events.peek().copied() {
+                if f64::from_bits(at) > self.now {
+                    break;
+                }
+                self.events.pop();
+                self.handle(event);
+            }
+            self.place_ctas();
+        }
+        Ok(self.outcome)
+    }
+
+    fn pass_to(&mut self, next: f64, dram: f64, loaded: f64) {
+        let time = next - self.now;
+        self.fluid.advance(time);
+        self.dram_bytes += dram * time;
+        self.outcome.dram.add(self.now, next, dram);
+        self.outcome.loaded.add(self.now, next, loaded);
+        self.now = next;
+    }
+
+    /// Times are not negative, so their bits sort as they do.
+    fn at(&mut self, time: f64, event: Event) {
+        self.events.push(Reverse((time.max(0.0).to_bits(), event)));
+    }
+
+    fn first_launches(&mut self) {
+        for at in 0..self.plan.launches.len() {
+            self.progress[at].waiting_for = self.predecessors(at).len();
+            if self.progress[at].waiting_for == 0 {
+                let sim = &self.model.device.sim;
+                let ready = at as f64 * sim.host_launch_interval.as_f64() + sim.launch_latency.as_f64();
+                self.at(ready, Event::Ready(at as u32));
+            }
+        }
+    }
+
+    /// Launches that must be done before launch `at`: the one before it on its stream, and `after`.
+    fn predecessors(&self, at: usize) -> Vec<u32> {
+        let launch = &self.plan.launches[at];
+        let mut before: Vec<u32> = launch.after.clone();
+        let on_stream = (0..at).rev().find(|other| self.plan.launches[*other].stream == launch.stream);
+        before.extend(on_stream.map(|other| other as u32));
+        before.sort_unstable();
+        before.dedup();
+        before
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Ready(launch) => {
+                self.progress[launch as usize].ready = self.now;
+                self.placing.push_back(launch);
+            }
+            Event::Loads(cta) => self.start_main_loop(cta),
+            Event::Done(cta) => self.cta_done(cta),
+        }
+    }
+
+    /// Places CTAs of the launches in turn. A launch whose CTAs are not all placed keeps the later
+    /// ones waiting, as the hardware's queue does.
+    fn place_ctas(&mut self) {
+        while let Some(launch) = self.placing.front().copied() {
+            let progress = &self.progress[launch as usize];
+            let persistent = matches!(self.plan.launches[launch as usize].kind, LaunchKind::Persistent(_));
+            let left = if persistent { progress.workers } else { progress.ctas - progress.taken };
+            if left == 0 {
+                self.placing.pop_front();
+                continue;
+            }
+            let footprint = progress.footprint;
+            let Some((sm, lane)) = self.sms.place(footprint) else { return };
+            if persistent {
+                self.progress[launch as usize].workers -= 1;
+            }
+            let begin = self.now.max(self.next_dispatch);
+            self.next_dispatch = begin + self.model.device.sim.dispatch_interval.as_f64();
+            self.begin_cta(launch, (sm, lane), footprint, begin);
+        }
+    }
+
+    /// Gives the next CTA (or task) of a launch its lane.
+    fn begin_cta(&mut self, launch: u32, (sm, lane): (usize, u32), footprint: Footprint, begin: f64) {
+        let progress = &mut self.progress[launch as usize];
+        let index = progress.taken;
+        progress.taken += 1;
+        progress.begin = progress.begin.min(begin);
+        let merge = self.plan.launches[launch as usize].kind == LaunchKind::Merge;
+        let span = Span {
+            kind: if merge { SpanKind::Merge } else { SpanKind::Attention },
+            launch,
+            cta: index,
+            sm: sm as u32,
+            slot: lane,
+            begin: Nanos(begin.round() as u64),
+            first_tile: Nanos::ZERO,
+            loop_end: Nanos::ZERO,
+            end: Nanos::ZERO,
+        };
+        let cta = Cta { span, sm, begin, footprint, first_tile: begin };
+        let slot = self.store(cta);
+        self.at(begin + self.model.device.sim.cta_prologue.as_f64(), Event::Loads(slot));
+    }
+
+    fn store(&mut self, cta: Cta) -> u32 {
+        if let Some(slot) = self.free_ctas.pop() {
+            self.ctas[slot as usize] = cta;
+            return slot;
+        }
+        self.ctas.push(cta);
+        self.ctas.len() as u32 - 1
+    }
+
+    fn start_main_loop(&mut self, slot: u32) {
+        let span = self.ctas[slot as usize].span;
+        let launch = &self.plan.launches[span.launch as usize];
+        let work: MainLoop = if span.kind == SpanKind::Merge {
+            let query = self.merged[span.cta as usize] as usize;
+            let starts = &self.plan.merge.starts;
+            self.model.merge_cta(starts[query + 1] - starts[query])
+        } else {
+            let (pack, head) = self.plan.cta_work(launch, span.cta);
+            let hit = self.l2.touch(pack.at(), head, self.dram_bytes);
+            self.model.main_loop(self.plan.pack(pack), hit)
+        };
+        let cta = &mut self.ctas[slot as usize];
+        cta.first_tile = self.now + work.first_tile;
+        let sm = cta.sm;
+        self.fluid.start(sm, slot, &work);
+    }
+
+    fn main_loop_done(&mut self, slot: u32) {
+        let now = self.now;
+        let cta = &mut self.ctas[slot as usize];
+        cta.span.first_tile = Nanos(cta.first_tile.min(now).round() as u64);
+        cta.span.loop_end = Nanos(now.round() as u64);
+        self.at(now + self.model.device.sim.cta_epilogue.as_f64(), Event::Done(slot));
+    }
+
+    fn cta_done(&mut self, slot: u32) {
+        let mut cta = self.ctas[slot as usize];
+        self.free_ctas.push(slot);
+        cta.span.end = Nanos((self.now.round() as u64).max(cta.span.begin.0 + 1));
+        self.outcome.spans.push(cta.span);
+        let launch = cta.span.launch as usize;
+        self.progress[launch].end = self.now;
+        if matches!(self.plan.launches[launch].kind, LaunchKind::Persistent(_)) && cta.span.kind == SpanKind::Attention
+        {
+            self.task_done(cta);
+            return;
+        }
+        self.leave(launch, &cta);
+    }
+
+    /// A CTA or worker leaves its SM; the launch may be done with it.
+    fn leave(&mut self, launch: usize, cta: &Cta) {
+        self.sms.free(cta.sm, cta.span.slot, cta.footprint);
+        self.progress[launch].done += 1;
+        if self.progress[launch].done == self.progress[launch].ctas {
+            self.launch_done(launch);
+        }
+    }
+
+    /// A persistent worker is done with a task: it merges what is complete now, takes the next task
+    /// or leaves.
+    fn task_done(&mut self, cta: Cta) {
+        let launch = cta.span.launch as usize;
+        let merging = self.complete_partials(&cta.span);
+        let mut free_at = self.now;
+        if merging > 0.0 {
+            free_at += merging;
+            let end = Nanos((free_at.round() as u64).max(cta.span.end.0 + 1));
+            let (begin, kind) = (cta.span.end, SpanKind::Merge);
+            self.outcome.spans.push(Span { kind, begin, first_tile: begin, loop_end: end, end, ..cta.span });
+            free_at = free_at.max(end.as_f64());
+        }
+        self.progress[launch].end = self.progress[launch].end.max(free_at);
+        let progress = &mut self.progress[launch];
+        if progress.taken < progress.ctas {
+            progress.done += 1;
+            let begin = free_at + self.model.device.sim.queue_pop.as_f64();
+            self.begin_cta(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin.max(cta.begin));
+        } else {
+            self.leave(launch, &cta);
+        }
+    }
+
+    /// Counts the partials of a task in; gives the time of merging the queries that are complete.
+    fn complete_partials(&mut self, span: &Span) -> f64 {
+        let (pack, head) = self.plan.cta_work(&self.plan.launches[span.launch as usize], span.cta);
+        let heads = self.plan.shape.kv_heads as usize;
+        let mut time = 0.0;
+        for query in self.plan.queries_of(pack) {
+            let missing = &mut self.missing[query.at() * heads + head as usize];
+            *missing -= 1;
+            let partials = self.plan.merge.of(*query).len() as u32;
+            if *missing == 0 && partials > 1 {
+                time += self.model.inline_merge(partials);
+            }
+        }
+        time
+    }
+
+    fn launch_done(&mut self, launch: usize) {
+        let progress = &self.progress[launch];
+        self.outcome.kernels.push(KernelWindow {
+            launch: launch as u32,
+            ready: Nanos(progress.ready.round() as u64),
+            begin: Nanos(progress.begin.round() as u64),
+            end: Nanos(progress.end.round() as u64),
+        });
+        let end = progress.end;
+        for at in launch + 1..self.plan.launches.len() {
+            let before = self.predecessors(at);
+            if !before.contains(&(launch as u32)) {
+                continue;
+            }
+            self.progress[at].waiting_for -= 1;
+            if self.progress[at].waiting_for == 0 {
+                let sim = &self.model.device.sim;
+                let other_stream =
+                    before.iter().any(|b| self.plan.launches[*b as usize].stream != self.plan.launches[at].stream);
+                let gap = if other_stream { sim.stream_join } else { sim.kernel_gap };
+                let host = at as f64 * sim.host_launch_interval.as_f64() + sim.launch_latency.as_f64();
+                self.at((end + gap.as_f64()).max(host), Event::Ready(at as u32));
+            }
+        }
+    }
+}
