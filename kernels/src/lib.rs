@@ -1,3 +1,30 @@
-//! CUDA C++ attention kernels and the thin, checked Rust that compiles and launches them.
+//! CUDA kernels of packscope and the thin, checked layer that compiles, loads and launches them.
 //!
-//! The package has its place in the workspace; the sources come with the CUDA backend.
+//! ```text
+//!  cuda/*.cuh, *.cu ──► compile (NVRTC, disk cache) ──► module ──► decode: serial | streams | fused ──► outputs, trace
+//!                                                                 └► limits: plain reads, mma rate
+//! ```
+//!
+//! The crate knows nothing of batches, trees or schedulers: it takes plain arrays (packs, query lists, block
+//! lists, merge lists), checks every index once, and runs them. It links to no CUDA library: the driver and NVRTC
+//! are loaded at run time, and a machine without one of them gets a [`KernelError`] that says what to install.
+
+mod compile;
+mod decode;
+mod error;
+mod gpu;
+mod limits;
+mod params;
+mod plan;
+mod spec;
+mod timing;
+
+pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_version};
+pub use decode::{Decode, DecodeOptions, KvCache, KvLayout, Strategy};
+pub use error::KernelError;
+pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
+pub use limits::{fill_random, mma_rate, random_value, read_time};
+pub use params::TraceRecord;
+pub use plan::{DecodeShape, Dtype, PackTask, PlanArrays, Tile};
+pub use spec::{Arch, KernelSpec};
+pub use timing::{Protocol, Timing};

@@ -1,0 +1,106 @@
+// Asynchronous copies into shared memory and the barriers they complete on.
+//
+// sm_80: 16-byte cp.async by every lane of the producer warp, each lane's arrival on the
+// stage's barrier triggered by its own copies. sm_90: bulk tensor copies issued by single
+// lanes, whose bytes count on the same barrier. The consumers see no difference.
+#pragma once
+#include "params.cuh"
+
+__device__ __forceinline__ u32 smem_address(const void* p) {
+    return (u32)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void barrier_init(u32 bar, u32 count) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(u32 bar) {
+    asm volatile("{\n .reg .b64 t;\n mbarrier.arrive.shared.b64 t, [%0];\n}" ::"r"(bar) : "memory");
+}
+
+__device__ __forceinline__ bool barrier_test(u32 bar, u32 parity) {
+    u32 ok;
+#if PS_ARCH >= 90
+    asm volatile(
+        "{\n .reg .pred p;\n mbarrier.try_wait.parity.shared.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(ok)
+        : "r"(bar), "r"(parity)
+        : "memory");
+#else
+    asm volatile(
+        "{\n .reg .pred p;\n mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
+        : "=r"(ok)
+        : "r"(bar), "r"(parity)
+        : "memory");
+#endif
+    return ok != 0;
+}
+
+__device__ __forceinline__ void barrier_wait(u32 bar, u32 parity) {
+    while (!barrier_test(bar, parity)) {
+    }
+}
+
+// The barrier counts this lane as arrived once its cp.async issued so far have landed.
+__device__ __forceinline__ void barrier_arrive_on_copies(u32 bar) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");
+}
+
+// 16 bytes from global to shared memory; zeros where `valid` is false.
+__device__ __forceinline__ void copy_16(u32 dst, const void* src, bool valid) {
+    u32 bytes = valid ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
+}
+
+#if PS_ARCH >= 90
+__device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
+    asm volatile("{\n .reg .b64 t;\n mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1;\n}" ::"r"(bar), "r"(bytes)
+                 : "memory");
+}
+
+__device__ __forceinline__ void copy_box(u32 dst, const TensorMap* map, u32 bar, u32 d, u32 token, u32 head,
+                                         u32 block) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
+        "[%6];" ::"r"(dst),
+        "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar)
+        : "memory");
+}
+
+// Makes fresh barriers visible to the copy engine.
+__device__ __forceinline__ void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void prefetch_map(const TensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Orders this thread's ordinary shared-memory accesses before later bulk copies and wgmma.
+__device__ __forceinline__ void fence_async_proxy() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#else
+__device__ __forceinline__ void fence_async_proxy() {}
+__device__ __forceinline__ void fence_barrier_init() { __threadfence_block(); }
+#endif
+
+// A ring of `Stages` equal stages. Both sides walk it in the same order.
+template <int Stages>
+struct RingCursor {
+    u32 stage;
+    u32 parity;
+
+    __device__ __forceinline__ RingCursor() : stage(0), parity(0) {}
+
+    __device__ __forceinline__ void advance() {
+        if (++stage == Stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+__device__ __forceinline__ void sync_threads(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}

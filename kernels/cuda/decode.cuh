@@ -1,0 +1,204 @@
+// The consumer warps: online softmax over the tiles of a task, then its result.
+//
+//   Q stage ──► registers          K stage ──► S = Q K^T ──► max, exp2 ──► P ──► O += P V ◄── V stage
+//
+// Row r of a tile is query r / group of the pack and query head kv_head * group + r % group.
+#pragma once
+#include "async_copy.cuh"
+#include "layout.cuh"
+#include "mma.cuh"
+#include "softmax.cuh"
+#include "trace.cuh"
+
+// Where a warp and a lane stand in a tile.
+template <class S>
+struct Position {
+    u32 lane, warp, row_group, col_group;
+
+    __device__ __forceinline__ Position() {
+        lane = threadIdx.x & 31;
+        warp = threadIdx.x >> 5;
+        row_group = warp % S::kRowGroups;
+        col_group = warp / S::kRowGroups;
+    }
+    // First of the two rows (the other is 8 below) whose accumulators this lane holds.
+    __device__ __forceinline__ u32 row() const { return row_group * 16 + (lane >> 2); }
+};
+
+// Softmax state and output of two rows, as accumulator fragments.
+template <class S>
+struct RowState {
+    float o[S::kDims8][4];
+    float m[2];  // running maximum, log2 domain
+    float l[2];  // running sum of this lane's columns
+
+    __device__ __forceinline__ RowState() {
+#pragma unroll
+        for (int j = 0; j < S::kDims8; ++j) o[j][0] = o[j][1] = o[j][2] = o[j][3] = 0.0f;
+        m[0] = m[1] = -PS_INF;
+        l[0] = l[1] = 0.0f;
+    }
+};
+
+template <class S>
+__device__ __forceinline__ void load_q(u32 (&q)[kDim / 16][4], u32 stage, const Position<S>& at) {
+#pragma unroll
+    for (int k = 0; k < kDim / 16; ++k) {
+        load_matrices(q[k], tile_address<S::kM>(stage, at.row_group * 16 + (at.lane & 15), k * 2 + (at.lane >> 4)));
+    }
+}
+
+template <class S>
+__device__ __forceinline__ void scores(float (&s)[S::kTokens8][4], const u32 (&q)[kDim / 16][4], u32 stage,
+                                       const Position<S>& at) {
+#pragma unroll
+    for (int j = 0; j < S::kTokens8; ++j) {
+        // Two chains per fragment: one of eight dependent instructions would be latency alone.
+        float even[4] = {0.0f, 0.0f, 0.0f, 0.0f}, odd[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        u32 token = (at.col_group * S::kTokens8 + j) * 8 + (at.lane & 7);
+#pragma unroll
+        for (int k = 0; k < kDim / 32; ++k) {
+            u32 b[4];
+            load_matrices(b, tile_address<S::kN>(stage, token, k * 4 + (at.lane >> 3)));
+            mma_16x8x16(even, q[2 * k], b[0], b[1]);
+            mma_16x8x16(S::kTokens8 > 2 ? even : odd, q[2 * k + 1], b[2], b[3]);
+        }
+#pragma unroll
+        for (int c = 0; c < 4; ++c) s[j][c] = even[c] + odd[c];
+    }
+}
+
+// Turns scores into P (16-bit, in `pa` when one warp holds whole rows, else in shared
+// memory) and rescales the state. `valid` tokens of the tile exist.
+template <class S, bool kPartial>
+__device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowState<S>& state, Scratch& scratch,
+                                             float scale, u32 valid, const Position<S>& at) {
+    u32 column = at.col_group * S::kTokens8 * 8 + (at.lane & 3) * 2;
+    float top[2] = {-PS_INF, -PS_INF};
+#pragma unroll
+    for (int j = 0; j < S::kTokens8; ++j) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+            if (kPartial && column + j * 8 + (c & 1) >= valid) s[j][c] = -PS_INF;
+            top[c >> 1] = fmaxf(top[c >> 1], s[j][c]);
+        }
+    }
+    top[0] = quad_max(top[0]);
+    top[1] = quad_max(top[1]);
+    if constexpr (S::kColGroups > 1) {
+        float* row_max = scratch.row_max + at.row();
+        if ((at.lane & 3) == 0) {
+            row_max[at.col_group * S::kM] = top[0];
+            row_max[at.col_group * S::kM + 8] = top[1];
+        }
+        sync_threads(1, kConsumers);
+#pragma unroll
+        for (int c = 0; c < S::kColGroups; ++c) {
+            top[0] = fmaxf(top[0], row_max[c * S::kM]);
+            top[1] = fmaxf(top[1], row_max[c * S::kM + 8]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float m = fmaxf(state.m[r], top[r] * scale);
+        float shrink = exp2_fast(state.m[r] - m);
+        state.m[r] = m;
+        float sum = 0.0f;
+#pragma unroll
+        for (int j = 0; j < S::kTokens8; ++j) {
+            s[j][2 * r] = exp2_fast(s[j][2 * r] * scale - m);
+            s[j][2 * r + 1] = exp2_fast(s[j][2 * r + 1] * scale - m);
+            sum += s[j][2 * r] + s[j][2 * r + 1];
+        }
+        state.l[r] = state.l[r] * shrink + sum;
+#pragma unroll
+        for (int j = 0; j < S::kDims8; ++j) {
+            state.o[j][2 * r] *= shrink;
+            state.o[j][2 * r + 1] *= shrink;
+        }
+    }
+    if constexpr (S::kColGroups > 1) {
+        u32* p0 = (u32*)(scratch.p + at.row() * S::kPStride + column);
+        u32* p1 = (u32*)(scratch.p + (at.row() + 8) * S::kPStride + column);
+#pragma unroll
+        for (int j = 0; j < S::kTokens8; ++j) {
+            p0[j * 4] = pack_halves(s[j][0], s[j][1]);
+            p1[j * 4] = pack_halves(s[j][2], s[j][3]);
+        }
+        sync_threads(1, kConsumers);
+    }
+}
+
+// O += P V. Rows of V past the last token may hold anything, NaN included, so their bits
+// are cleared before they meet a zero of P.
+template <class S, bool kPartial>
+__device__ __forceinline__ void accumulate(RowState<S>& state, const float (&s)[S::kTokens8][4], Scratch& scratch,
+                                           u32 stage, u32 valid, const Position<S>& at) {
+    u32 p_base = smem_address(scratch.p) + (at.row_group * 16 + (at.lane & 15)) * (S::kPStride * 2) + (at.lane >> 4) * 16;
+#pragma unroll
+    for (int k = 0; k < S::kN / 16; ++k) {
+        if (kPartial && k * 16 >= valid) break;
+        u32 a[4];
+        if constexpr (S::kColGroups > 1) {
+            load_matrices(a, p_base + k * 32);
+        } else {
+            a[0] = pack_halves(s[2 * k][0], s[2 * k][1]);
+            a[1] = pack_halves(s[2 * k][2], s[2 * k][3]);
+            a[2] = pack_halves(s[2 * k + 1][0], s[2 * k + 1][1]);
+            a[3] = pack_halves(s[2 * k + 1][2], s[2 * k + 1][3]);
+        }
+        u32 keep[2] = {0xffffffffu, 0xffffffffu};
+        if (kPartial) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                u32 token = k * 16 + h * 8 + (at.lane & 3) * 2;
+                keep[h] = token + 1 < valid ? 0xffffffffu : token < valid ? 0xffffu : 0u;
+            }
+        }
+#pragma unroll
+        for (int d = 0; d < S::kDims8 / 2; ++d) {
+            u32 b[4];
+            u32 chunk = at.col_group * S::kDims8 + d * 2 + (at.lane >> 4);
+            load_matrices_transposed(b, tile_address<S::kN>(stage, k * 16 + (at.lane & 15), chunk));
+            if (kPartial) {
+                b[0] &= keep[0];
+                b[1] &= keep[1];
+                b[2] &= keep[0];
+                b[3] &= keep[1];
+            }
+            mma_16x8x16(state.o[2 * d], a, b[0], b[1]);
+            mma_16x8x16(state.o[2 * d + 1], a, b[2], b[3]);
+        }
+    }
+}
+
+// The rows' sums over all columns, and the division by them; `lse` gets the natural LSE.
+template <class S>
+__device__ __forceinline__ void normalise(RowState<S>& state, Scratch& scratch, float (&lse)[2],
+                                          const Position<S>& at) {
+    float sum[2] = {quad_sum(state.l[0]), quad_sum(state.l[1])};
+    if constexpr (S::kColGroups > 1) {
+        float* row_sum = scratch.row_sum + at.row();
+        if ((at.lane & 3) == 0) {
+            row_sum[at.col_group * S::kM] = sum[0];
+            row_sum[at.col_group * S::kM + 8] = sum[1];
+        }
+        sync_threads(1, kConsumers);
+        sum[0] = sum[1] = 0.0f;
+#pragma unroll
+        for (int c = 0; c < S::kColGroups; ++c) {
+            sum[0] += row_sum[c * S::kM];
+            sum[1] += row_sum[c * S::kM + 8];
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        lse[r] = row_lse(state.m[r], sum[r]);
+        float inverse = sum[r] > 0.0f ? 1.0f / sum[r] : 0.0f;
+#pragma unroll
+        for (int j = 0; j < S::kDims8; ++j) {
+            state.o[j][2 * r] *= inverse;
+            state.o[j][2 * r + 1] *= inverse;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+// Compile-time shape of one kernel and its shared memory.
+//
+// The host defines before this file:
+//   PS_ARCH     compute capability times ten        PS_D        head dimension, 64 or 128
+//   PS_BF16     0 = f16, 1 = bf16                   PS_WARPS    consumer warps
+//   PS_STAGES   ring stages                         PS_TOKENS   largest n of the tile list
+//   PS_ROWS     largest m of the tile list          PS_TMA      bulk tensor copies (sm_90)
+//   PS_WGMMA    warpgroup mma for m = 64 (sm_90a)   PS_FUSED    persistent, with merge
+//   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas
+//   PS_TILE_LIST(X)  X(index, m, n) for each tile
+#pragma once
+#include "params.cuh"
+
+constexpr int kDim = PS_D;
+constexpr int kWarps = PS_WARPS;
+constexpr int kConsumers = kWarps * 32;
+constexpr int kStages = PS_STAGES;
+constexpr int kMaxRows = PS_ROWS;
+constexpr int kMaxTokens = PS_TOKENS;
+constexpr int kStageBytes = (kMaxRows > kMaxTokens ? kMaxRows : kMaxTokens) * kDim * 2;
+
+// A tile of `Rows` rows lies in a stage as [d / 64][Rows][64]: rows of 128 bytes whose
+// 16-byte chunks are exchanged by row number. It is what a bulk tensor copy with 128-byte
+// swizzle writes, and no eight rows that ldmatrix reads share a bank.
+template <int Rows>
+__device__ __forceinline__ u32 tile_address(u32 base, u32 row, u32 chunk) {
+    return base + (chunk >> 3) * (Rows * 128) + row * 128 + (((chunk & 7) ^ (row & 7)) << 4);
+}
+
+// How the consumer warps divide a tile of m x n: `kRowGroups` groups of 16 rows, and in
+// each group `kColGroups` warps that share the tokens for Q K^T and the head dimension
+// for P V, with P exchanged through shared memory between the two.
+template <int M, int N>
+struct TileShape {
+    static constexpr int kM = M;
+    static constexpr int kN = N;
+    static constexpr int kRowGroups = M / 16;
+    static constexpr int kColGroups = kWarps / kRowGroups;
+    static constexpr int kTokens8 = N / kColGroups / 8;    // n8 score fragments of a warp
+    static constexpr int kDims8 = kDim / kColGroups / 8;   // n8 output fragments of a warp
+    static constexpr int kPStride = N + 8;                 // halves per row of P
+    static_assert(M % 16 == 0 && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
+    static_assert(kTokens8 >= 1 && (kColGroups > 1 || N % 16 == 0), "tile too narrow for its warps");
+    static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");
+};
+
+// What the producer hands over with the Q stage of a task.
+struct TaskInfo {
+    u32 num_queries;
+    u32 kv_tokens;
+    u32 slot_begin;
+    u32 task;
+    u32 tile;
+    u32 kv_head;
+    u32 stop;
+    u32 unused;
+    u32 query[kMaxRows];
+};
+
+// Where a query of the current task stands; see epilogue.cuh.
+struct alignas(16) QueryState {
+    u32 query;
+    u32 first;
+    u32 count;
+    u32 state;
+};
+
+struct Scratch {
+    u64 full[kStages];
+    u64 empty[kStages];
+    TaskInfo info[kStages];
+    float row_max[kWarps * 16];
+    float row_sum[kWarps * 16];
+    QueryState queries[2][kMaxRows];  // by parity of the task
+    alignas(16) u16 p[PS_P_HALVES + 8];
+};
+
+struct SharedMemory {
+    alignas(1024) u8 ring[kStages][kStageBytes];
+    Scratch scratch;
+};
+static_assert(sizeof(SharedMemory) <= PS_SHARED_BYTES, "the host gives the kernel enough shared memory");

@@ -1,0 +1,99 @@
+// Structures shared with the host. Sizes and offsets are asserted here and again in
+// `src/params.rs`; a change on one side alone does not compile, or fails the tests.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// NVRTC before 13.5 has no constant offsetof; there the asserts of sizes, and of offsets
+// on the host, have to do.
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1305
+#define PS_ASSERT_OFFSET(type, field, at) static_assert(__builtin_offsetof(type, field) == at, #type "::" #field)
+#else
+#define PS_ASSERT_OFFSET(type, field, at) static_assert(sizeof(type) > at, #type "::" #field)
+#endif
+
+// One entry of the work queue: a pack of queries over one run of KV blocks, for
+// `head_count` consecutive KV heads. 32 bytes, so that one lane reads it in two loads.
+struct alignas(16) Item {
+    u32 query_begin;  // first entry in `query_index`
+    u32 num_queries;  // entries of `query_index`; num_queries * group <= m
+    u32 block_begin;  // first entry in `block_ids`
+    u32 kv_tokens;    // tokens from the start of that block on
+    u32 slot_begin;   // partial slot of the first query
+    u32 task;         // the caller's number of the pack, for the trace
+    u32 tile;         // index into the kernel's tile list
+    u16 head_begin;   // first KV head
+    u16 head_count;   // KV heads one after the other
+};
+static_assert(sizeof(Item) == 32, "Item is 32 bytes");
+PS_ASSERT_OFFSET(Item, head_begin, 28);
+
+// A tensor map is opaque: 128 bytes, aligned to 64.
+struct alignas(64) TensorMap {
+    u64 opaque[16];
+};
+
+struct alignas(64) DecodeParams {
+    TensorMap k_map;           // K cache as [block, kv_head, token, d] with any strides
+    TensorMap v_map;           // V cache, likewise
+    const u16* queries;        // [Q, Hq, D]
+    const u16* k;              // K cache
+    const u16* v;              // V cache
+    u16* out;                  // [Q, Hq, D]
+    float* out_lse;            // [Q, Hq], natural logarithm; may be null
+    float* part_out;           // [slots, Hq, D], normalised
+    float* part_lse;           // [slots, Hq]
+    const u32* query_index;    // queries of the packs, one run per pack
+    const u32* block_ids;      // KV blocks of the packs, one run per pack
+    const Item* items;         // [num_items]
+    const u32* merge_offsets;  // [Q + 1] into merge_slots
+    const u32* merge_slots;    // slots of each query
+    u32* arrivals;             // [Q, Hkv], zero before and after each launch
+    u32* queue;                // [2]: next item, CTAs done; zero before and after
+    u32* trace;                // records written, records lost, 14 reserved words, records
+    u64 stride_block;          // elements between blocks
+    u64 stride_head;           // elements between KV heads of one block
+    u64 stride_token;          // elements between tokens of one block
+    u32 num_items;
+    u32 q_heads;
+    u32 kv_heads;
+    u32 group_shift;           // log2(q_heads / kv_heads)
+    u32 block_size;            // tokens per block
+    u32 box_tokens;            // tokens per bulk tensor copy
+    float scale_log2;          // softmax scale times log2(e)
+    u32 trace_capacity;        // records that fit
+};
+static_assert(sizeof(DecodeParams) == 448, "DecodeParams is 448 bytes");
+PS_ASSERT_OFFSET(DecodeParams, queries, 256);
+PS_ASSERT_OFFSET(DecodeParams, stride_block, 376);
+PS_ASSERT_OFFSET(DecodeParams, num_items, 400);
+
+struct MergeParams {
+    const float* part_out;     // [slots, Hq, D]
+    const float* part_lse;     // [slots, Hq]
+    const u32* merge_offsets;  // [Q + 1]
+    const u32* merge_slots;
+    u16* out;                  // [Q, Hq, D]
+    float* out_lse;            // [Q, Hq]; may be null
+    u32 num_queries;
+    u32 q_heads;
+};
+static_assert(sizeof(MergeParams) == 56, "MergeParams is 56 bytes");
+
+// What one CTA did for one (pack, KV head).
+struct TraceRecord {
+    u32 sm;
+    u32 task;
+    u32 kv_head;
+    u32 cta;
+    u64 begin_ns;        // %globaltimer
+    u64 end_ns;
+    u64 begin_clock;     // %clock64 of this SM
+    u64 first_tile_clock;
+    u64 main_done_clock;
+    u64 end_clock;
+};
+static_assert(sizeof(TraceRecord) == 64, "TraceRecord is 64 bytes");

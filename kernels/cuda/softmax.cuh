@@ -1,0 +1,70 @@
+// The softmax state of one row and how two of them combine. Everything works on powers of
+// two: scores are multiplied by scale * log2(e) first, and only the LSE that leaves the
+// kernel is a natural logarithm.
+#pragma once
+#include "params.cuh"
+
+#define PS_INF __int_as_float(0x7f800000)
+#define PS_LN2 0.69314718055994530942f
+#define PS_LOG2E 1.44269504088896340736f
+
+__device__ __forceinline__ float exp2_fast(float x) {
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+__device__ __forceinline__ float log2_fast(float x) {
+    float r;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+// Reductions over the four lanes that hold one row of an accumulator.
+__device__ __forceinline__ float quad_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+__device__ __forceinline__ float quad_sum(float x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+// Natural-log LSE of a row with maximum `m` (log2 domain) and sum `l`; no token gives -inf.
+__device__ __forceinline__ float row_lse(float m, float l) {
+    return l > 0.0f ? (m + log2_fast(l)) * PS_LN2 : -PS_INF;
+}
+
+// Weight of a partial with `lse` under the common maximum `top`. When every partial is
+// empty `top` is -inf, and the weight is 0 rather than exp(nan): empty (+) empty = empty.
+__device__ __forceinline__ float merge_weight(float lse, float top) {
+    return top == -PS_INF ? 0.0f : exp2_fast((lse - top) * PS_LOG2E);
+}
+
+// LSE of the union from the maximum and the sum of the weights.
+__device__ __forceinline__ float merged_lse(float top, float weights) {
+    return weights > 0.0f ? top + log2_fast(weights) * PS_LN2 : -PS_INF;
+}
+
+// Partials were written by other SMs during this launch: read them past the L1 cache.
+__device__ __forceinline__ float load_float_l2(const float* p) {
+    float r;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
+    return r;
+}
+
+__device__ __forceinline__ float2 load_float2_l2(const float* p) {
+    float2 r;
+    asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(p) : "memory");
+    return r;
+}
+
+__device__ __forceinline__ float4 load_float4_l2(const float* p) {
+    float4 r;
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "l"(p)
+                 : "memory");
+    return r;
+}

@@ -1,0 +1,65 @@
+// In-kernel trace. With PS_TRACE 0 every function below is empty and costs nothing.
+#pragma once
+#include "params.cuh"
+
+__device__ __forceinline__ u64 read_clock() {
+    u64 t;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)::"memory");
+    return t;
+}
+
+__device__ __forceinline__ u64 read_timer() {
+    u64 t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
+    return t;
+}
+
+struct TraceSpan {
+#if PS_TRACE
+    u64 begin_ns, begin_clock, first_clock, main_clock;
+#endif
+
+    __device__ __forceinline__ void begin() {
+#if PS_TRACE
+        begin_ns = read_timer();
+        begin_clock = read_clock();
+        first_clock = main_clock = begin_clock;
+#endif
+    }
+
+    __device__ __forceinline__ void first_tile() {
+#if PS_TRACE
+        first_clock = read_clock();
+#endif
+    }
+
+    __device__ __forceinline__ void main_done() {
+#if PS_TRACE
+        main_clock = read_clock();
+#endif
+    }
+
+    // One thread writes the record, or counts it as lost when the buffer is full.
+    __device__ __forceinline__ void end(const DecodeParams& p, u32 task, u32 kv_head) {
+#if PS_TRACE
+        if (threadIdx.x != 0 || p.trace == nullptr) return;
+        u32 at = atomicAdd(p.trace, 1u);
+        if (at >= p.trace_capacity) {
+            atomicAdd(p.trace + 1, 1u);
+            return;
+        }
+        TraceRecord r;
+        asm volatile("mov.u32 %0, %%smid;" : "=r"(r.sm));
+        r.task = task;
+        r.kv_head = kv_head;
+        r.cta = blockIdx.x;
+        r.begin_ns = begin_ns;
+        r.begin_clock = begin_clock;
+        r.first_tile_clock = first_clock;
+        r.main_done_clock = main_clock;
+        r.end_clock = read_clock();
+        r.end_ns = read_timer();
+        ((TraceRecord*)(p.trace + 16))[at] = r;
+#endif
+    }
+};

@@ -1,0 +1,289 @@
+//! Times the twenty published decode configurations on the GPU that is here, checks sampled rows against f64, and
+//! prints each time beside its floor and a peer's.
+//!
+//! `decode_bench PEERS.json [--sources DIR] [--heads 32/8] [--configs 1,2,3] [--check] VARIANT...`, a variant being
+//! `key=value` pairs joined by commas: strategy, n, rows, ctas, rounds, piece, item, layout, graph, scatter, reread,
+//! partial, def (a preprocessor definition).
+
+mod packer;
+
+use kernels::{
+    Compiler, Decode, DecodeOptions, DecodeShape, Dtype, Gpu, KvCache, KvLayout, PlanArrays, Protocol, Strategy,
+    Stream, fill_random, random_value,
+};
+
+struct Row {
+    config: u64,
+    tree: String,
+    pat: f64,
+    flashinfer: f64,
+    floor: f64,
+}
+
+fn rows(path: &str, heads: &str) -> Vec<Row> {
+    let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let number = |r: &serde_json::Value, key: &str| r[key].as_f64().unwrap_or(f64::NAN);
+    json["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|r| r["heads"] == heads)
+        .map(|r| Row {
+            config: r["config"].as_u64().unwrap(),
+            tree: r["tree"].as_str().unwrap().to_owned(),
+            pat: number(r, "pat_us"),
+            flashinfer: number(r, "flashinfer_decode_us"),
+            floor: number(r, "read_floor_us").max(number(r, "mma_floor_us")),
+        })
+        .collect()
+}
+
+struct Variant {
+    name: String,
+    pairs: Vec<(String, String)>,
+}
+
+impl Variant {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+    fn number<T: std::str::FromStr>(&self, key: &str, otherwise: T) -> T {
+        self.get(key).and_then(|v| v.parse().ok()).unwrap_or(otherwise)
+    }
+}
+
+struct Setup {
+    gpu: Gpu,
+    compiler: Compiler,
+    stream: Stream,
+    cold: Protocol,
+    check: bool,
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let peers = args.next().expect("the peers' file");
+    let (mut heads, mut only, mut check, mut sources) = ("32/8".to_owned(), Vec::new(), false, None);
+    let mut variants = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--heads" => heads = args.next().unwrap(),
+            "--configs" => only = args.next().unwrap().split(',').map(|c| c.parse::<u64>().unwrap()).collect(),
+            "--check" => check = true,
+            "--sources" => sources = args.next(),
+            _ => variants.push(Variant {
+                pairs: arg
+                    .split(',')
+                    .filter_map(|p| p.split_once('='))
+                    .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                    .collect(),
+                name: arg,
+            }),
+        }
+    }
+    let gpu = match Gpu::open(0) {
+        Ok(gpu) => gpu,
+        Err(e) => return println!("skipped: {e}"),
+    };
+    let mut compiler = Compiler::new(gpu.arch(), None).unwrap();
+    if let Some(folder) = sources {
+        compiler = compiler.with_sources(folder.into());
+    }
+    let stream = gpu.stream().unwrap();
+    let cold = Protocol::cold(&gpu).unwrap();
+    println!("{:?}", gpu.info());
+    let setup = Setup { gpu, compiler, stream, cold, check };
+    let mut table = Vec::new();
+    for row in rows(&peers, &heads).iter().filter(|r| only.is_empty() || only.contains(&r.config)) {
+        table.push(run_row(&setup, row, &heads, &variants));
+    }
+    summary(&table, &variants);
+}
+
+fn run_row(setup: &Setup, row: &Row, heads: &str, variants: &[Variant]) -> (f64, f64, Vec<f64>) {
+    let (hq, hkv) = heads.split_once('/').unwrap();
+    let bf16 = variants.iter().any(|v| v.get("dtype") == Some("bf16"));
+    let shape = DecodeShape {
+        q_heads: hq.parse().unwrap(),
+        kv_heads: hkv.parse().unwrap(),
+        head_dim: 128,
+        dtype: if bf16 { Dtype::Bf16 } else { Dtype::F16 },
+        block_size: 32,
+        scale: 128.0_f32.sqrt().recip(),
+    };
+    let gpu = &setup.gpu;
+    let probe = plan_of(setup, row, &shape, &variants[0]);
+    let bytes = KvCache::bytes(&shape, probe.blocks);
+    let seed = std::process::id() ^ (row.config as u32) << 20;
+    let (k, v) = (gpu.allocate(bytes).unwrap(), gpu.allocate(bytes).unwrap());
+    let queries = gpu.allocate((probe.num_queries * shape.q_heads * 128 * 2) as usize).unwrap();
+    for (buffer, salt) in [(&k, 1), (&v, 2), (&queries, 3)] {
+        fill_random(gpu, &setup.compiler, &setup.stream, buffer, shape.dtype, seed + salt).unwrap();
+    }
+    let mut cache = KvCache { k, v, layout: KvLayout::Hnd, blocks: probe.blocks };
+    print!("{:2} {:44} floor {:6.1} pat {:6.1} fi {:6.1} |", row.config, row.tree, row.floor, row.pat, row.flashinfer);
+    let mut times = Vec::new();
+    for variant in variants {
+        cache.layout = if variant.get("layout") == Some("nhd") { KvLayout::Nhd } else { KvLayout::Hnd };
+        let us = run_variant(setup, row, &shape, &cache, &queries, variant, seed);
+        print!(" {us:7.1}");
+        times.push(us);
+    }
+    println!();
+    (row.floor, row.pat, times)
+}
+
+fn plan_of(setup: &Setup, row: &Row, shape: &DecodeShape, v: &Variant) -> packer::OwnedPlan {
+    let ctas = v.number("ctas", 2_u32);
+    let knobs = packer::Knobs {
+        max_rows: v.number("rows", 64),
+        n: v.number("n", 64),
+        lanes: setup.gpu.info().sms * ctas,
+        rounds: v.number("rounds", 4),
+        min_piece: v.number("piece", 256),
+        reread: v.number("reread", 0.4),
+        partial: v.number("partial", 0.6),
+    };
+    packer::plan(&row.tree, shape, &knobs, v.get("scatter").is_some())
+}
+
+fn run_variant(
+    setup: &Setup,
+    row: &Row,
+    shape: &DecodeShape,
+    cache: &KvCache,
+    queries: &kernels::DeviceBuffer,
+    v: &Variant,
+    seed: u32,
+) -> f64 {
+    let owned = plan_of(setup, row, shape, v);
+    let plan = PlanArrays {
+        tiles: &owned.tiles,
+        packs: &owned.packs,
+        query_index: &owned.query_index,
+        block_ids: &owned.block_ids,
+        merge_offsets: &owned.merge_offsets,
+        merge_slots: &owned.merge_slots,
+        num_queries: owned.num_queries,
+        num_slots: owned.num_slots,
+    };
+    let mut options = DecodeOptions::new(match v.get("strategy") {
+        Some("serial") => Strategy::Serial,
+        Some("streams") => Strategy::Streams,
+        _ => Strategy::Fused,
+    });
+    options.ctas_per_sm = v.get("ctas").map(|c| c.parse().unwrap());
+    options.item_tokens = v.get("item").map(|c| c.parse().unwrap());
+    options.trace_capacity = v.number("trace", 0);
+    options.defines =
+        v.get("def").map(|d| d.split('+').map(|d| format!("-D{}", d.replace(':', "="))).collect()).unwrap_or_default();
+    let decode = match Decode::new(&setup.gpu, &setup.compiler, shape, cache, queries, &plan, &options) {
+        Ok(decode) => decode,
+        Err(e) => {
+            println!("\n{}: {e}", v.name);
+            return f64::NAN;
+        }
+    };
+    if v.get("info").is_some() {
+        println!("\n{} packs, {} slots, {:?}", plan.packs.len(), plan.num_slots, decode.kernels());
+    }
+    decode.poison(&setup.stream).unwrap();
+    decode.launch(&setup.stream).unwrap();
+    if let Err(e) = setup.stream.synchronize() {
+        panic!("{}: {e}", v.name);
+    }
+    if setup.check {
+        check(&decode, &owned, shape, cache.layout, seed, &v.name);
+    }
+    let protocol = Protocol { graph: v.get("graph").is_some(), ..Protocol { flush: None, ..Protocol::warm() } };
+    let cold = Protocol { flush: None, ..protocol };
+    let flush = setup.cold.flush.as_ref().unwrap();
+    time_cold(setup, &decode, &cold, flush)
+}
+
+/// The protocol with the flush buffer that all variants share.
+fn time_cold(setup: &Setup, decode: &Decode, protocol: &Protocol, _flush: &kernels::DeviceBuffer) -> f64 {
+    let timing = if protocol.graph {
+        let mut with = Protocol::cold(&setup.gpu).unwrap();
+        with.graph = true;
+        with.time(&setup.gpu, &setup.stream, |s| decode.launch(s))
+    } else {
+        setup.cold.time(&setup.gpu, &setup.stream, |s| decode.launch(s))
+    };
+    timing.unwrap().median()
+}
+
+fn check(decode: &Decode, plan: &packer::OwnedPlan, shape: &DecodeShape, layout: KvLayout, seed: u32, name: &str) {
+    use rand::{Rng, SeedableRng};
+    let out = decode.output().unwrap();
+    let unwritten = out.iter().filter(|&&x| x == 0xffff).count();
+    let mut rng = rand::rngs::StdRng::seed_from_u64(u64::from(seed));
+    let (mut error, mut norm) = (0.0, 0.0);
+    for sample in 0..40 {
+        let query = if sample == 0 { plan.num_queries - 1 } else { rng.random_range(0..plan.num_queries) };
+        let head = rng.random_range(0..shape.q_heads);
+        let row = (query * shape.q_heads + head) as usize * 128;
+        for (d, expected) in reference(plan, shape, layout, seed, query, head).iter().enumerate() {
+            let value = match shape.dtype {
+                Dtype::F16 => f64::from(half::f16::from_bits(out[row + d]).to_f32()),
+                Dtype::Bf16 => f64::from(half::bf16::from_bits(out[row + d]).to_f32()),
+            };
+            error += (value - expected).powi(2);
+            norm += expected.powi(2);
+        }
+    }
+    let relative = (error / norm).sqrt();
+    let limit = if shape.dtype == Dtype::F16 { 1e-3 } else { 8e-3 };
+    if unwritten > 0 || relative.is_nan() || relative > limit {
+        println!("\nWRONG {name}: relative error {relative:.2e}, {unwritten} values unwritten");
+    } else {
+        print!(" ({relative:.1e})");
+    }
+}
+
+fn reference(
+    plan: &packer::OwnedPlan,
+    shape: &DecodeShape,
+    layout: KvLayout,
+    seed: u32,
+    query: u32,
+    head: u32,
+) -> Vec<f64> {
+    let (d, bs, hkv) = (128_u64, u64::from(shape.block_size), u64::from(shape.kv_heads));
+    let kv_head = u64::from(head / shape.group());
+    let q: Vec<f64> =
+        (0..d).map(|i| f64::from(random_value(seed + 3, u64::from(query * shape.q_heads + head) * d + i))).collect();
+    let tokens = u64::from(plan.lengths[query as usize]);
+    let at = |t: u64| {
+        let block = u64::from(plan.tables[query as usize][(t / bs) as usize]);
+        match layout {
+            KvLayout::Hnd => ((block * hkv + kv_head) * bs + t % bs) * d,
+            KvLayout::Nhd => ((block * bs + t % bs) * hkv + kv_head) * d,
+        }
+    };
+    let scores: Vec<f64> = (0..tokens)
+        .map(|t| (0..d).map(|i| q[i as usize] * f64::from(random_value(seed + 1, at(t) + i))).sum::<f64>())
+        .map(|s| s * f64::from(shape.scale))
+        .collect();
+    let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    let mut out = vec![0.0; d as usize];
+    for (t, w) in weights.iter().enumerate() {
+        for (i, o) in out.iter_mut().enumerate() {
+            *o += w / sum * f64::from(random_value(seed + 2, at(t as u64) + i as u64));
+        }
+    }
+    out
+}
+
+fn summary(table: &[(f64, f64, Vec<f64>)], variants: &[Variant]) {
+    let mean = |f: &dyn Fn(&(f64, f64, Vec<f64>)) -> f64| {
+        (table.iter().map(|r| f(r).ln()).sum::<f64>() / table.len() as f64).exp()
+    };
+    for (i, v) in variants.iter().enumerate() {
+        println!("{:5.3}x pat {:5.3}x floor  {}", mean(&|r| r.2[i] / r.1), mean(&|r| r.2[i] / r.0), v.name);
+    }
+    let best = |r: &(f64, f64, Vec<f64>)| r.2.iter().copied().fold(f64::INFINITY, f64::min);
+    println!("{:5.3}x pat {:5.3}x floor  best of each", mean(&|r| best(r) / r.1), mean(&|r| best(r) / r.0));
+}

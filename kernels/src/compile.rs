@@ -1,0 +1,333 @@
+//! Kernel sources to machine code: NVRTC with the embedded headers, `ptxas` figures from its log, and a cache on disk.
+//!
+//! A cache entry is `<hash>.cubin` with the resource figures in `<hash>.txt` beside it; the hash covers the sources,
+//! the NVRTC version, the architecture and the options, so a stale entry is never found.
+
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cudarc::nvrtc::{result as nvrtc, sys};
+
+use crate::error::KernelError;
+use crate::spec::{Arch, KernelSpec};
+
+/// The headers, by the name under which the sources include them.
+const HEADERS: [(&str, &str); 10] = [
+    ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
+    ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
+    ("decode.cuh", include_str!("../cuda/decode.cuh")),
+    ("epilogue.cuh", include_str!("../cuda/epilogue.cuh")),
+    ("layout.cuh", include_str!("../cuda/layout.cuh")),
+    ("merge.cuh", include_str!("../cuda/merge.cuh")),
+    ("mma.cuh", include_str!("../cuda/mma.cuh")),
+    ("params.cuh", include_str!("../cuda/params.cuh")),
+    ("producer.cuh", include_str!("../cuda/producer.cuh")),
+    ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
+];
+const TRACE_HEADER: (&str, &str) = ("trace.cuh", include_str!("../cuda/trace.cuh"));
+const DECODE: &str = include_str!("../cuda/decode_kernel.cu");
+const MERGE: &str = include_str!("../cuda/merge_kernel.cu");
+const LIMITS: &str = include_str!("../cuda/limits_kernel.cu");
+
+/// What `ptxas` says about one kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Registers per thread.
+    pub registers: u32,
+    /// Bytes of spill stores and loads per thread; 0 for every configuration that is shipped.
+    pub spill_bytes: u32,
+    /// Dynamic shared memory per CTA in bytes.
+    pub shared_bytes: u32,
+    /// Threads per CTA.
+    pub threads: u32,
+}
+
+/// Machine code of one kernel.
+#[derive(Clone, Debug)]
+pub struct CompiledKernel {
+    /// Entry point.
+    pub name: &'static str,
+    /// ELF image for the driver.
+    pub cubin: Vec<u8>,
+    /// Its resource figures.
+    pub resources: Resources,
+}
+
+/// Told to the caller when a kernel is really compiled, not found in the cache.
+#[derive(Clone, Debug)]
+pub struct CompileEvent {
+    /// What was compiled.
+    pub what: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Compiles for one architecture, with or without a GPU.
+pub struct Compiler {
+    arch: Arch,
+    cache: Option<PathBuf>,
+    version: (i32, i32),
+    source_override: Option<PathBuf>,
+    on_compile: Option<Box<dyn Fn(&CompileEvent)>>,
+}
+
+impl std::fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiler").field("arch", &self.arch).field("cache", &self.cache).finish_non_exhaustive()
+    }
+}
+
+/// The NVRTC that is installed, as (major, minor).
+pub fn nvrtc_version() -> Result<(i32, i32), KernelError> {
+    // SAFETY: only tries to open the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(KernelError::NoCompiler);
+    }
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library is present, and both pointers are valid for the call.
+    let status = unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+    if status == sys::nvrtcResult::NVRTC_SUCCESS { Ok((major, minor)) } else { Err(KernelError::NoCompiler) }
+}
+
+impl Compiler {
+    /// A compiler for `arch` that keeps its results in `cache`, a folder that it makes when needed.
+    pub fn new(arch: Arch, cache: Option<PathBuf>) -> Result<Self, KernelError> {
+        Ok(Self { arch, cache, version: nvrtc_version()?, source_override: None, on_compile: None })
+    }
+
+    /// Calls `f` after each real compilation, for a progress line.
+    #[must_use]
+    pub fn on_compile(mut self, f: impl Fn(&CompileEvent) + 'static) -> Self {
+        self.on_compile = Some(Box::new(f));
+        self
+    }
+
+    /// Reads the sources from a folder instead of the embedded ones; for work on the kernels.
+    #[must_use]
+    pub fn with_sources(mut self, folder: PathBuf) -> Self {
+        self.source_override = Some(folder);
+        self
+    }
+
+    /// The target.
+    pub fn arch(&self) -> &Arch {
+        &self.arch
+    }
+
+    /// The decode kernel of `spec`.
+    pub fn decode(&self, spec: &KernelSpec) -> Result<CompiledKernel, KernelError> {
+        let shared = spec.shared_bytes(&self.arch)?;
+        let mut kernel =
+            self.compile("packscope_decode", "decode_kernel.cu", DECODE, &spec.options(&self.arch)?, &label(spec))?;
+        kernel.resources.shared_bytes = shared;
+        kernel.resources.threads = spec.threads();
+        Ok(kernel)
+    }
+
+    /// The merge kernel for a head dimension and type.
+    pub fn merge(&self, spec: &KernelSpec) -> Result<CompiledKernel, KernelError> {
+        let bf16 = u32::from(spec.dtype == crate::plan::Dtype::Bf16);
+        let options = [format!("-DPS_D={}", spec.head_dim), format!("-DPS_BF16={bf16}")];
+        let mut kernel = self.compile("packscope_merge", "merge_kernel.cu", MERGE, &options, "merge")?;
+        kernel.resources.threads = 128;
+        Ok(kernel)
+    }
+
+    /// The kernels that measure what the GPU can do; `entry` names one of them.
+    pub(crate) fn limits(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
+        self.compile(entry, "limits_kernel.cu", LIMITS, &["-DPS_BF16=0".to_owned()], "limits")
+    }
+
+    fn compile(
+        &self,
+        name: &'static str,
+        file: &str,
+        source: &str,
+        extra: &[String],
+        what: &str,
+    ) -> Result<CompiledKernel, KernelError> {
+        let mut options = vec![
+            format!("--gpu-architecture={}", self.arch.name()),
+            "--std=c++17".to_owned(),
+            "--ptxas-options=-v".to_owned(),
+            "-lineinfo".to_owned(),
+            format!("-DPS_ARCH={}", self.arch.capability),
+        ];
+        options.extend_from_slice(extra);
+        let headers = self.headers()?;
+        let source = self.source(file, source)?;
+        let key = self.key(&source, &headers, &options);
+        if let Some((cubin, resources)) = self.cached(&key) {
+            return Ok(CompiledKernel { name, cubin, resources });
+        }
+        let start = Instant::now();
+        let (cubin, log) = run_nvrtc(&source, file, &headers, &options).map_err(|log| KernelError::Compile {
+            kernel: what.to_owned(),
+            arch: self.arch.name(),
+            log,
+        })?;
+        let resources = parse_log(&log, name);
+        self.store(&key, &cubin, resources)?;
+        if let Some(f) = &self.on_compile {
+            f(&CompileEvent { what: format!("{what} for {}", self.arch.name()), took: start.elapsed() });
+        }
+        Ok(CompiledKernel { name, cubin, resources })
+    }
+
+    fn source(&self, file: &str, embedded: &str) -> Result<String, KernelError> {
+        match &self.source_override {
+            None => Ok(embedded.to_owned()),
+            Some(folder) => {
+                let path = folder.join(file);
+                std::fs::read_to_string(&path)
+                    .map_err(|source| KernelError::Cache { path: path.display().to_string(), source })
+            }
+        }
+    }
+
+    fn headers(&self) -> Result<Vec<(&'static str, String)>, KernelError> {
+        HEADERS.iter().chain([&TRACE_HEADER]).map(|(name, text)| Ok((*name, self.source(name, text)?))).collect()
+    }
+
+    /// FNV-1a, 128 bits: enough to tell builds apart, and stable between runs and machines.
+    fn key(&self, source: &str, headers: &[(&str, String)], options: &[String]) -> String {
+        let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        let mut eat = |text: &str| {
+            for byte in text.bytes().chain([0]) {
+                hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+            }
+        };
+        eat(&format!("{}.{}", self.version.0, self.version.1));
+        eat(source);
+        headers.iter().for_each(|(name, text)| {
+            eat(name);
+            eat(text);
+        });
+        options.iter().for_each(|o| eat(o));
+        format!("{hash:032x}")
+    }
+
+    fn cached(&self, key: &str) -> Option<(Vec<u8>, Resources)> {
+        let folder = self.cache.as_ref()?;
+        let text = std::fs::read_to_string(folder.join(format!("{key}.txt"))).ok()?;
+        let mut words = text.split_whitespace();
+        let resources = Resources {
+            registers: words.next()?.parse().ok()?,
+            spill_bytes: words.next()?.parse().ok()?,
+            ..Resources::default()
+        };
+        let bytes: usize = words.next()?.parse().ok()?;
+        let cubin = std::fs::read(folder.join(format!("{key}.cubin"))).ok()?;
+        (cubin.len() == bytes).then_some((cubin, resources))
+    }
+
+    fn store(&self, key: &str, cubin: &[u8], r: Resources) -> Result<(), KernelError> {
+        let Some(folder) = &self.cache else { return Ok(()) };
+        let write = |name: String, bytes: &[u8]| {
+            let path = folder.join(name);
+            std::fs::create_dir_all(folder)
+                .and_then(|()| std::fs::write(&path, bytes))
+                .map_err(|source| KernelError::Cache { path: path.display().to_string(), source })
+        };
+        write(format!("{key}.cubin"), cubin)?;
+        // The length is what shows a cubin cut short by a full disk.
+        write(format!("{key}.txt"), format!("{} {} {}\n", r.registers, r.spill_bytes, cubin.len()).as_bytes())
+    }
+}
+
+fn label(spec: &KernelSpec) -> String {
+    let tiles: Vec<String> = spec.tiles.iter().map(|t| format!("{}x{}", t.m, t.n)).collect();
+    format!("{}decode {} d{}", if spec.fused { "fused " } else { "" }, tiles.join("+"), spec.head_dim)
+}
+
+/// Runs NVRTC and returns the machine code and the log, or the log alone when it fails.
+fn run_nvrtc(
+    source: &str,
+    file: &str,
+    headers: &[(&str, String)],
+    options: &[String],
+) -> Result<(Vec<u8>, String), String> {
+    let c = |s: &str| CString::new(s).map_err(|_| "a source holds a zero byte".to_owned());
+    let (source, file) = (c(source)?, c(file)?);
+    let names: Vec<CString> = headers.iter().map(|(n, _)| c(n)).collect::<Result<_, _>>()?;
+    let texts: Vec<CString> = headers.iter().map(|(_, t)| c(t)).collect::<Result<_, _>>()?;
+    let name_pointers: Vec<_> = names.iter().map(|s| s.as_ptr()).collect();
+    let text_pointers: Vec<_> = texts.iter().map(|s| s.as_ptr()).collect();
+    let mut program = std::ptr::null_mut();
+    // SAFETY: all strings outlive the call, and the two lists have `headers.len()` entries.
+    let status = unsafe {
+        sys::nvrtcCreateProgram(
+            &raw mut program,
+            source.as_ptr(),
+            file.as_ptr(),
+            headers.len() as i32,
+            text_pointers.as_ptr(),
+            name_pointers.as_ptr(),
+        )
+    };
+    if status != sys::nvrtcResult::NVRTC_SUCCESS {
+        return Err(format!("nvrtcCreateProgram: {status:?}"));
+    }
+    // SAFETY: `program` was created above and is destroyed below, once.
+    let compiled = unsafe { nvrtc::compile_program(program, options) };
+    // SAFETY: as above.
+    let log = unsafe { nvrtc::get_program_log(program) }
+        .map(|raw| String::from_utf8_lossy(&raw.iter().map(|&b| b as u8).collect::<Vec<_>>()).into_owned())
+        .unwrap_or_default();
+    let cubin = compiled.map_err(|e| format!("{e:?}\n{log}")).and_then(|()| read_cubin(program));
+    // SAFETY: the program is not used after this.
+    let _ = unsafe { nvrtc::destroy_program(program) };
+    cubin.map(|c| (c, log))
+}
+
+fn read_cubin(program: sys::nvrtcProgram) -> Result<Vec<u8>, String> {
+    let mut size = 0;
+    // SAFETY: the caller's program is alive and compiled; `size` is valid for the call.
+    let status = unsafe { sys::nvrtcGetCUBINSize(program, &raw mut size) };
+    if status != sys::nvrtcResult::NVRTC_SUCCESS || size == 0 {
+        return Err(format!("nvrtcGetCUBINSize: {status:?}, {size} bytes"));
+    }
+    let mut cubin = vec![0_u8; size];
+    // SAFETY: the buffer has the size that NVRTC asked for.
+    let status = unsafe { sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast()) };
+    if status == sys::nvrtcResult::NVRTC_SUCCESS { Ok(cubin) } else { Err(format!("nvrtcGetCUBIN: {status:?}")) }
+}
+
+/// Registers and spills of `entry` from ptxas's messages.
+fn parse_log(log: &str, entry: &str) -> Resources {
+    let mut r = Resources::default();
+    let mine = log.split("Compiling entry function").find(|part| part.contains(entry)).unwrap_or(log);
+    let number_before = |text: &str, what: &str| -> u32 {
+        text.find(what)
+            .and_then(|at| text[..at].split_whitespace().next_back())
+            .and_then(|w| w.parse().ok())
+            .unwrap_or(0)
+    };
+    r.registers = number_before(mine, " registers");
+    r.spill_bytes = number_before(mine, " bytes spill stores") + number_before(mine, " bytes spill loads");
+    r
+}
+
+/// Text of a C string constant; used for entry points.
+pub(crate) fn entry_name(name: &str) -> CString {
+    CStr::from_bytes_until_nul(name.as_bytes())
+        .map(CStr::to_owned)
+        .unwrap_or_else(|_| CString::new(name).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_ptxas_is_read() {
+        let log = "ptxas info : Compiling entry function 'other' for 'sm_90a'\n Used 9 registers\n\
+                   ptxas info : Compiling entry function 'packscope_decode' for 'sm_90a'\n\
+                   ptxas . 32 bytes stack frame, 36 bytes spill stores, 44 bytes spill loads\n\
+                   ptxas info : Used 168 registers, used 2 barriers\n";
+        let r = parse_log(log, "packscope_decode");
+        assert_eq!((r.registers, r.spill_bytes), (168, 80));
+        assert_eq!(parse_log(log, "other").registers, 9);
+    }
+}

@@ -1,0 +1,359 @@
+//! The device: context, memory, streams, events, modules. Thin owners that free what they hold.
+//!
+//! Nothing here may be sent to another thread: the thread that opens the GPU owns it.
+
+use std::rc::Rc;
+
+use cudarc::driver::{result, sys};
+
+use crate::compile::CompiledKernel;
+use crate::error::{During, KernelError};
+use crate::spec::Arch;
+
+/// What the driver says about a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuInfo {
+    /// Name as the driver gives it.
+    pub name: String,
+    /// Compute capability, (major, minor).
+    pub capability: (u32, u32),
+    /// Multiprocessors.
+    pub sms: u32,
+    /// Shared memory of an SM, bytes.
+    pub shared_per_sm: u32,
+    /// Largest shared memory of a CTA, bytes.
+    pub shared_per_cta: u32,
+    /// Registers of an SM.
+    pub registers_per_sm: u32,
+    /// Warps that fit an SM.
+    pub warps_per_sm: u32,
+    /// CTAs that fit an SM.
+    pub ctas_per_sm: u32,
+    /// L2 cache, bytes.
+    pub l2_bytes: u32,
+    /// Device memory, bytes.
+    pub memory_bytes: usize,
+    /// CUDA version of the driver, major * 1000 + minor * 10.
+    pub driver_version: i32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Context {
+    device: sys::CUdevice,
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: retained once in `Gpu::open`; all owners of device objects hold this context and are gone.
+        let _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+/// One GPU, current on this thread.
+#[derive(Debug)]
+pub struct Gpu {
+    info: GpuInfo,
+    context: Rc<Context>,
+}
+
+impl Gpu {
+    /// Opens device `ordinal` and makes it current on this thread.
+    pub fn open(ordinal: usize) -> Result<Self, KernelError> {
+        // SAFETY: only tries to open the library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(KernelError::NoDriver);
+        }
+        let found = result::init().and_then(|()| result::device::get_count()).unwrap_or(0) as usize;
+        if ordinal >= found {
+            return Err(KernelError::NoGpu { ordinal, found });
+        }
+        let device = result::device::get(ordinal as i32).during("opening the GPU")?;
+        let info = read_info(device)?;
+        if info.capability.0 < 8 {
+            let (major, minor) = info.capability;
+            return Err(KernelError::TooOld { name: info.name, major, minor });
+        }
+        // SAFETY: `device` is valid; released in `Context::drop`.
+        let raw = unsafe { result::primary_ctx::retain(device) }.during("creating a context")?;
+        let context = Rc::new(Context { device });
+        // SAFETY: `raw` was retained above.
+        unsafe { result::ctx::set_current(raw) }.during("making the context current")?;
+        Ok(Self { info, context })
+    }
+
+    /// What the driver says about the device.
+    pub fn info(&self) -> &GpuInfo {
+        &self.info
+    }
+
+    /// The compile target of this device.
+    pub fn arch(&self) -> Arch {
+        Arch {
+            capability: self.info.capability.0 * 10 + self.info.capability.1,
+            shared_per_sm: self.info.shared_per_sm,
+            shared_per_cta: self.info.shared_per_cta,
+        }
+    }
+
+    /// Free and total device memory in bytes.
+    pub fn memory(&self) -> Result<(usize, usize), KernelError> {
+        result::mem_get_info().during("asking for free memory")
+    }
+
+    /// Uninitialised device memory.
+    pub fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, KernelError> {
+        // SAFETY: a plain allocation; freed in `DeviceBuffer::drop`. One byte keeps empty arrays valid.
+        match unsafe { result::malloc_sync(bytes.max(16)) } {
+            Ok(address) => Ok(DeviceBuffer { address, bytes, _context: Rc::clone(&self.context) }),
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                Err(KernelError::OutOfMemory { wanted: bytes, free: self.memory().map_or(0, |m| m.0) })
+            }
+            Err(e) => Err(e).during("allocating device memory"),
+        }
+    }
+
+    /// Device memory holding a copy of `values`.
+    pub fn upload<T: DeviceValue>(&self, values: &[T]) -> Result<DeviceBuffer, KernelError> {
+        let buffer = self.allocate(size_of_val(values))?;
+        buffer.write(0, values)?;
+        Ok(buffer)
+    }
+
+    /// A stream that does not wait for the legacy default stream.
+    pub fn stream(&self) -> Result<Stream, KernelError> {
+        let raw = result::stream::create(result::stream::StreamKind::NonBlocking).during("creating a stream")?;
+        Ok(Stream { raw, _context: Rc::clone(&self.context) })
+    }
+
+    /// Waits for all work, and reports an error that a kernel left behind.
+    pub fn synchronize(&self) -> Result<(), KernelError> {
+        result::ctx::synchronize().during("running the kernels")
+    }
+
+    pub(crate) fn event(&self) -> Result<Event, KernelError> {
+        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).during("creating an event")?;
+        Ok(Event { raw, _context: Rc::clone(&self.context) })
+    }
+
+    pub(crate) fn load(&self, kernel: &CompiledKernel) -> Result<Function, KernelError> {
+        // SAFETY: the image is a whole cubin from NVRTC; unloaded in `Function::drop`.
+        let module = unsafe { result::module::load_data(kernel.cubin.as_ptr().cast()) }.during("loading a kernel")?;
+        let name = crate::compile::entry_name(kernel.name);
+        // SAFETY: `module` was loaded above.
+        let raw = unsafe { result::module::get_function(module, name) }.during("finding a kernel")?;
+        let function = Function { raw, module, resources: kernel.resources, _context: Rc::clone(&self.context) };
+        if kernel.resources.shared_bytes > 0 {
+            let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: `raw` is a function of the module that `function` owns.
+            unsafe { result::function::set_function_attribute(raw, attribute, kernel.resources.shared_bytes as i32) }
+                .during("raising a kernel's shared memory")?;
+        }
+        Ok(function)
+    }
+}
+
+fn read_info(device: sys::CUdevice) -> Result<GpuInfo, KernelError> {
+    use sys::CUdevice_attribute as A;
+    let read = |attribute| -> Result<u32, KernelError> {
+        // SAFETY: `device` is valid.
+        Ok(unsafe { result::device::get_attribute(device, attribute) }.during("reading device attributes")? as u32)
+    };
+    let mut driver_version = 0;
+    // SAFETY: the pointer is valid for the call. A failure leaves 0, which shows as unknown.
+    let _ = unsafe { sys::cuDriverGetVersion(&raw mut driver_version) };
+    Ok(GpuInfo {
+        name: result::device::get_name(device).during("reading the device name")?,
+        capability: (
+            read(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            read(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ),
+        sms: read(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        shared_per_sm: read(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+        shared_per_cta: read(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        registers_per_sm: read(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+        warps_per_sm: read(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)? / 32,
+        ctas_per_sm: read(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+        l2_bytes: read(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+        // SAFETY: `device` is valid.
+        memory_bytes: unsafe { result::device::total_mem(device) }.during("reading the memory size")?,
+        driver_version,
+    })
+}
+
+mod sealed {
+    /// Types whose every bit pattern is a value and that hold no pointers or padding.
+    pub trait Sealed: Copy {}
+    impl Sealed for u8 {}
+    impl Sealed for u16 {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
+    impl Sealed for f32 {}
+    impl Sealed for crate::params::Item {}
+    impl Sealed for crate::TraceRecord {}
+}
+
+/// Values that may be copied to and from the device as they lie in memory.
+pub trait DeviceValue: sealed::Sealed {}
+impl<T: sealed::Sealed> DeviceValue for T {}
+
+/// An owned piece of device memory.
+#[derive(Debug)]
+pub struct DeviceBuffer {
+    address: sys::CUdeviceptr,
+    bytes: usize,
+    _context: Rc<Context>,
+}
+
+impl DeviceBuffer {
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    fn span(&self, offset: usize, bytes: usize) -> Result<u64, KernelError> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return Err(KernelError::Plan(format!("{bytes} bytes at {offset} of a buffer of {}", self.bytes)));
+        }
+        Ok(self.address + offset as u64)
+    }
+
+    /// Copies `values` to `offset` bytes from the start and waits for it.
+    pub fn write<T: DeviceValue>(&self, offset: usize, values: &[T]) -> Result<(), KernelError> {
+        let to = self.span(offset, size_of_val(values))?;
+        // SAFETY: `span` checked the range, and `T` is plain data.
+        unsafe { result::memcpy_htod_sync(to, values) }.during("copying to the GPU")
+    }
+
+    /// Copies `count` values from `offset` bytes on and waits for it.
+    pub fn read<T: DeviceValue + Default>(&self, offset: usize, count: usize) -> Result<Vec<T>, KernelError> {
+        let from = self.span(offset, count * size_of::<T>())?;
+        let mut values = vec![T::default(); count];
+        // SAFETY: `span` checked the range, and any bit pattern is a `T`.
+        unsafe { result::memcpy_dtoh_sync(&mut values, from) }.during("copying from the GPU")?;
+        Ok(values)
+    }
+
+    /// Sets every byte, in stream order.
+    pub fn fill(&self, byte: u8, stream: &Stream) -> Result<(), KernelError> {
+        // SAFETY: the whole of this allocation; the stream is alive.
+        unsafe { result::memset_d8_async(self.address, byte, self.bytes, stream.raw) }.during("filling device memory")
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `Gpu::allocate`, freed once. cuMemFree waits for kernels that may use it.
+        let _ = unsafe { result::free_sync(self.address) };
+    }
+}
+
+/// An owned stream.
+#[derive(Debug)]
+pub struct Stream {
+    pub(crate) raw: sys::CUstream,
+    _context: Rc<Context>,
+}
+
+impl Stream {
+    /// Waits for the stream's work.
+    pub fn synchronize(&self) -> Result<(), KernelError> {
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::synchronize(self.raw) }.during("running the kernels")
+    }
+
+    pub(crate) fn wait(&self, event: &Event) -> Result<(), KernelError> {
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are alive.
+        unsafe { result::stream::wait_event(self.raw, event.raw, flags) }.during("joining streams")
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: created once in `Gpu::stream`; the driver finishes its work first.
+        let _ = unsafe { result::stream::destroy(self.raw) };
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Event {
+    raw: sys::CUevent,
+    _context: Rc<Context>,
+}
+
+impl Event {
+    pub(crate) fn record(&self, stream: &Stream) -> Result<(), KernelError> {
+        // SAFETY: both are alive.
+        unsafe { result::event::record(self.raw, stream.raw) }.during("recording an event")
+    }
+
+    /// Microseconds from `self` to `end`, both completed.
+    pub(crate) fn micros_to(&self, end: &Self) -> Result<f64, KernelError> {
+        // SAFETY: both are alive.
+        let ms = unsafe { result::event::elapsed(self.raw, end.raw) }.during("reading events")?;
+        Ok(f64::from(ms) * 1e3)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: created once in `Gpu::event`.
+        let _ = unsafe { result::event::destroy(self.raw) };
+    }
+}
+
+/// A loaded kernel.
+#[derive(Debug)]
+pub(crate) struct Function {
+    raw: sys::CUfunction,
+    module: sys::CUmodule,
+    resources: crate::compile::Resources,
+    _context: Rc<Context>,
+}
+
+impl Function {
+    pub(crate) fn resources(&self) -> crate::compile::Resources {
+        self.resources
+    }
+
+    /// CTAs that an SM holds, from the compiled code.
+    pub(crate) fn ctas_per_sm(&self) -> Result<u32, KernelError> {
+        let (threads, shared) = (self.resources.threads as i32, self.resources.shared_bytes as usize);
+        // SAFETY: the function is loaded.
+        let n = unsafe { result::occupancy::max_active_block_per_multiprocessor(self.raw, threads, shared) }
+            .during("asking for occupancy")?;
+        Ok(n as u32)
+    }
+
+    /// Launches with one parameter, a structure that the kernel takes by value.
+    ///
+    /// # Safety
+    /// `P` must be the kernel's only parameter, and every device address in it valid for what the kernel does until
+    /// the launch has ended.
+    pub(crate) unsafe fn launch<P>(&self, grid: u32, threads: u32, stream: &Stream, p: &P) -> Result<(), KernelError> {
+        let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
+        // SAFETY: the driver copies the parameter during the call; the rest is the caller's promise.
+        unsafe {
+            result::launch_kernel(
+                self.raw,
+                (grid, 1, 1),
+                (threads, 1, 1),
+                self.resources.shared_bytes,
+                stream.raw,
+                &mut arguments,
+            )
+        }
+        .during("launching a kernel")
+    }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        // SAFETY: loaded once in `Gpu::load`.
+        let _ = unsafe { result::module::unload(self.module) };
+    }
+}

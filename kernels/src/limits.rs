@@ -1,0 +1,112 @@
+//! The two curves behind a floor: how long plain reads of so many bytes take, and the tensor rate.
+
+use crate::compile::Compiler;
+use crate::error::KernelError;
+use crate::gpu::{DeviceBuffer, Gpu, Stream};
+use crate::plan::Dtype;
+use crate::timing::Protocol;
+
+#[repr(C)]
+struct ReadParams {
+    from: u64,
+    vectors: u64,
+    sink: u64,
+}
+
+#[repr(C)]
+struct MmaParams {
+    sink: u64,
+    rounds: u32,
+    unused: u32,
+}
+
+/// Ring of the bulk-copy reader: 6 stages of 8 KiB.
+const BULK_SHARED: u32 = 6 * 8192;
+
+/// Microseconds in which the fastest plain read kernel fetches the first `bytes` of `source` under `protocol`: 16-byte
+/// loads and, where the GPU has them, bulk copies, with 1 to 4 CTAs per SM. `bytes` is cut to a multiple of 8 KiB.
+pub fn read_time(
+    gpu: &Gpu,
+    compiler: &Compiler,
+    protocol: &Protocol,
+    stream: &Stream,
+    source: &DeviceBuffer,
+    bytes: usize,
+) -> Result<f64, KernelError> {
+    let bytes = bytes.min(source.bytes()) / 8192 * 8192;
+    let sink = gpu.allocate(16)?;
+    let params = ReadParams { from: source.address(), vectors: (bytes / 16) as u64, sink: sink.address() };
+    let mut best = f64::INFINITY;
+    let mut variants = vec![("packscope_read", 512, 0)];
+    if compiler.arch().bulk_copies() {
+        variants.push(("packscope_read_bulk", 32, BULK_SHARED));
+    }
+    for (entry, threads, shared) in variants {
+        let mut kernel = compiler.limits(entry)?;
+        kernel.resources.threads = threads;
+        kernel.resources.shared_bytes = shared;
+        let function = gpu.load(&kernel)?;
+        for per_sm in 1..=4 {
+            let grid = gpu.info().sms * per_sm;
+            let timing = protocol.time(gpu, stream, |s| {
+                // SAFETY: the structure is the kernel's only parameter, and it reads `bytes` of a live buffer.
+                unsafe { function.launch(grid, threads, s, &params) }
+            })?;
+            best = best.min(timing.median());
+        }
+    }
+    Ok(best)
+}
+
+/// Tensor rate of `mma.sync` m16n8k16 with 32-bit accumulators, in FLOP per second, on random operands.
+pub fn mma_rate(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Result<f64, KernelError> {
+    const ROUNDS: u32 = 4096;
+    let sink = gpu.allocate(16)?;
+    let params = MmaParams { sink: sink.address(), rounds: ROUNDS, unused: 0 };
+    let mut kernel = compiler.limits("packscope_mma")?;
+    kernel.resources.threads = 256;
+    let function = gpu.load(&kernel)?;
+    let grid = gpu.info().sms * 2;
+    let timing = Protocol::warm().time(gpu, stream, |s| {
+        // SAFETY: the structure is the kernel's only parameter; the sink is a live buffer.
+        unsafe { function.launch(grid, 256, s, &params) }
+    })?;
+    let flop = f64::from(grid) * 8.0 * f64::from(ROUNDS) * 16.0 * (2 * 16 * 8 * 16) as f64;
+    Ok(flop / (timing.median() * 1e-6))
+}
+
+#[repr(C)]
+struct FillParams {
+    to: u64,
+    count: u64,
+    seed: u32,
+    bf16: u32,
+}
+
+/// Fills a buffer with 16-bit random values, value `i` being [`random_value`]`(seed, i)`.
+pub fn fill_random(
+    gpu: &Gpu,
+    compiler: &Compiler,
+    stream: &Stream,
+    buffer: &DeviceBuffer,
+    dtype: Dtype,
+    seed: u32,
+) -> Result<(), KernelError> {
+    let mut kernel = compiler.limits("packscope_fill")?;
+    kernel.resources.threads = 256;
+    let function = gpu.load(&kernel)?;
+    let count = (buffer.bytes() / 2) as u64;
+    let params = FillParams { to: buffer.address(), count, seed, bf16: u32::from(dtype == Dtype::Bf16) };
+    // SAFETY: the structure is the kernel's only parameter; it writes `count` values of a live buffer.
+    unsafe { function.launch(gpu.info().sms * 8, 256, stream, &params)? };
+    stream.synchronize()
+}
+
+/// The value that [`fill_random`] writes at `index`: a multiple of 1/64 in [-2, 2), exact in f16 and bf16.
+pub fn random_value(seed: u32, index: u64) -> f32 {
+    let seed = u64::from(seed) << 32 | u64::from(seed);
+    let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((x >> 56) as i32 - 128) as f32 / 64.0
+}

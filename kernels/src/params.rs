@@ -1,0 +1,109 @@
+//! Structures that the kernels read, laid out as in `cuda/params.cuh`. Sizes and offsets are asserted on both sides.
+
+use std::mem::{align_of, offset_of, size_of};
+
+/// One entry of a launch's work list: a pack of queries over a run of KV blocks, for some KV heads in a row.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) query_begin: u32,
+    pub(crate) num_queries: u32,
+    pub(crate) block_begin: u32,
+    pub(crate) kv_tokens: u32,
+    pub(crate) slot_begin: u32,
+    pub(crate) task: u32,
+    pub(crate) tile: u32,
+    pub(crate) head_begin: u16,
+    pub(crate) head_count: u16,
+}
+
+/// An encoded tensor map; opaque to us.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TensorMap(pub(crate) [u64; 16]);
+
+/// Parameters of `packscope_decode`; pointers are device addresses.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DecodeParams {
+    pub(crate) k_map: TensorMap,
+    pub(crate) v_map: TensorMap,
+    pub(crate) queries: u64,
+    pub(crate) k: u64,
+    pub(crate) v: u64,
+    pub(crate) out: u64,
+    pub(crate) out_lse: u64,
+    pub(crate) part_out: u64,
+    pub(crate) part_lse: u64,
+    pub(crate) query_index: u64,
+    pub(crate) block_ids: u64,
+    pub(crate) items: u64,
+    pub(crate) merge_offsets: u64,
+    pub(crate) merge_slots: u64,
+    pub(crate) arrivals: u64,
+    pub(crate) queue: u64,
+    pub(crate) trace: u64,
+    pub(crate) stride_block: u64,
+    pub(crate) stride_head: u64,
+    pub(crate) stride_token: u64,
+    pub(crate) num_items: u32,
+    pub(crate) q_heads: u32,
+    pub(crate) kv_heads: u32,
+    pub(crate) group_shift: u32,
+    pub(crate) block_size: u32,
+    pub(crate) box_tokens: u32,
+    pub(crate) scale_log2: f32,
+    pub(crate) trace_capacity: u32,
+}
+
+/// Parameters of `packscope_merge`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MergeParams {
+    pub(crate) part_out: u64,
+    pub(crate) part_lse: u64,
+    pub(crate) merge_offsets: u64,
+    pub(crate) merge_slots: u64,
+    pub(crate) out: u64,
+    pub(crate) out_lse: u64,
+    pub(crate) num_queries: u32,
+    pub(crate) q_heads: u32,
+}
+
+/// What one CTA did for one (pack, KV head), as the kernel wrote it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceRecord {
+    /// `%smid`.
+    pub sm: u32,
+    /// Index of the pack in the plan.
+    pub task: u32,
+    /// KV head.
+    pub kv_head: u32,
+    /// `blockIdx.x` in its launch.
+    pub cta: u32,
+    /// `%globaltimer` at the start, nanoseconds.
+    pub begin_ns: u64,
+    /// `%globaltimer` after the result was written, nanoseconds.
+    pub end_ns: u64,
+    /// `%clock64` of this SM at the start.
+    pub begin_clock: u64,
+    /// `%clock64` when the first K tile had landed.
+    pub first_tile_clock: u64,
+    /// `%clock64` after the last tile.
+    pub main_done_clock: u64,
+    /// `%clock64` at the end.
+    pub end_clock: u64,
+}
+
+const _: () = {
+    assert!(size_of::<Item>() == 32 && align_of::<Item>() == 16);
+    assert!(offset_of!(Item, head_begin) == 28);
+    assert!(size_of::<TensorMap>() == 128);
+    assert!(size_of::<DecodeParams>() == 448 && align_of::<DecodeParams>() == 64);
+    assert!(offset_of!(DecodeParams, queries) == 256);
+    assert!(offset_of!(DecodeParams, stride_block) == 376);
+    assert!(offset_of!(DecodeParams, num_items) == 400);
+    assert!(size_of::<MergeParams>() == 56);
+    assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
+};

@@ -1,0 +1,196 @@
+//! The plain arrays that a launch is made of, and the one place where they are checked.
+
+use crate::error::KernelError;
+
+/// Element type of Q, K, V and the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// IEEE half precision.
+    F16,
+    /// bfloat16.
+    Bf16,
+}
+
+/// Rows (queries times group) and KV tokens that a CTA holds at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tile {
+    /// Rows: 16, 32 or 64.
+    pub m: u32,
+    /// KV tokens: 16, 32, 64 or 128.
+    pub n: u32,
+}
+
+/// Shape of the attention call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DecodeShape {
+    /// Query heads.
+    pub q_heads: u32,
+    /// KV heads; divides `q_heads`, the quotient being 1, 2, 4, 8 or 16.
+    pub kv_heads: u32,
+    /// Head dimension, 64 or 128.
+    pub head_dim: u32,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Tokens per KV block: a multiple of 16 up to 256.
+    pub block_size: u32,
+    /// Softmax scale, usually `1 / sqrt(head_dim)`.
+    pub scale: f32,
+}
+
+impl DecodeShape {
+    /// Query heads per KV head.
+    pub fn group(&self) -> u32 {
+        self.q_heads / self.kv_heads.max(1)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), KernelError> {
+        let bad = |what: String| Err(KernelError::Unsupported(what));
+        if self.kv_heads == 0 || self.q_heads % self.kv_heads != 0 || !matches!(self.group(), 1 | 2 | 4 | 8 | 16) {
+            return bad(format!("{} query heads over {} KV heads", self.q_heads, self.kv_heads));
+        }
+        if !matches!(self.head_dim, 64 | 128) {
+            return bad(format!("head dimension {}; 64 and 128 exist", self.head_dim));
+        }
+        if self.block_size == 0 || self.block_size % 16 != 0 || self.block_size > 256 {
+            return bad(format!("KV blocks of {} tokens; multiples of 16 up to 256 exist", self.block_size));
+        }
+        Ok(())
+    }
+}
+
+/// One pack: some queries over one run of KV blocks. A CTA computes it for one KV head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackTask {
+    /// First entry in [`PlanArrays::query_index`].
+    pub query_begin: u32,
+    /// Queries of the pack; times the group at most the tile's `m`.
+    pub num_queries: u32,
+    /// First entry in [`PlanArrays::block_ids`].
+    pub block_begin: u32,
+    /// Tokens from the start of that block on; the last block may be partly filled. May be 0.
+    pub kv_tokens: u32,
+    /// Partial slot of the pack's first query; query `i` of the pack has slot `slot_begin + i`.
+    pub slot_begin: u32,
+    /// Index into [`PlanArrays::tiles`].
+    pub tile: u32,
+}
+
+/// A whole plan as arrays, in launch order.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanArrays<'a> {
+    /// Tiles that the packs use.
+    pub tiles: &'a [Tile],
+    /// The packs, in the order in which they are to start.
+    pub packs: &'a [PackTask],
+    /// Query numbers of the packs, one run per pack.
+    pub query_index: &'a [u32],
+    /// KV block numbers of the packs, one run per pack.
+    pub block_ids: &'a [u32],
+    /// Where each query's run in `merge_slots` begins; one entry more than there are queries.
+    pub merge_offsets: &'a [u32],
+    /// Slots of each query, in merge order. Each slot of each pack occurs once, at its own query.
+    pub merge_slots: &'a [u32],
+    /// Queries of the batch.
+    pub num_queries: u32,
+    /// Partial slots.
+    pub num_slots: u32,
+}
+
+impl PlanArrays<'_> {
+    /// Checks every index against the array it points into, so that no launch can read or write out of bounds, and
+    /// that each slot is written by one pack and merged at the query that it belongs to.
+    pub(crate) fn check(&self, shape: &DecodeShape, blocks_in_cache: u32) -> Result<(), KernelError> {
+        let bad = |what: String| Err(KernelError::Plan(what));
+        if self.merge_offsets.len() != self.num_queries as usize + 1 {
+            return bad(format!("{} merge offsets for {} queries", self.merge_offsets.len(), self.num_queries));
+        }
+        let owner = self.slot_owners()?;
+        let mut written = vec![false; self.num_slots as usize];
+        for (number, pack) in self.packs.iter().enumerate() {
+            let Some(tile) = self.tiles.get(pack.tile as usize) else {
+                return bad(format!("pack {number} names tile {} of {}", pack.tile, self.tiles.len()));
+            };
+            if pack.num_queries == 0 || pack.num_queries * shape.group() > tile.m {
+                return bad(format!("pack {number}: {} queries do not fit {} rows", pack.num_queries, tile.m));
+            }
+            let queries = slice(self.query_index, pack.query_begin, pack.num_queries);
+            let blocks = slice(self.block_ids, pack.block_begin, pack.kv_tokens.div_ceil(shape.block_size));
+            let (Some(queries), Some(blocks)) = (queries, blocks) else {
+                return bad(format!("pack {number} runs past the query or block list"));
+            };
+            if let Some(block) = blocks.iter().find(|&&b| b >= blocks_in_cache) {
+                return bad(format!("pack {number} reads block {block} of {blocks_in_cache}"));
+            }
+            for (i, &query) in queries.iter().enumerate() {
+                let slot = pack.slot_begin as usize + i;
+                match (owner.get(slot), written.get_mut(slot)) {
+                    (Some(&q), Some(w)) if q == query && !*w => *w = true,
+                    _ => return bad(format!("pack {number} writes slot {slot}, which is not its query {query}'s")),
+                }
+            }
+        }
+        match written.iter().position(|w| !w) {
+            Some(slot) => bad(format!("no pack writes slot {slot}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The query of each slot, from the merge lists; every query needs at least one.
+    fn slot_owners(&self) -> Result<Vec<u32>, KernelError> {
+        let bad = |what: String| Err(KernelError::Plan(what));
+        let mut owner = vec![u32::MAX; self.num_slots as usize];
+        for (query, run) in self.merge_offsets.windows(2).enumerate() {
+            let Some(slots) = self.merge_slots.get(run[0] as usize..run[1] as usize) else {
+                return bad(format!("query {query} merges {}..{} of {}", run[0], run[1], self.merge_slots.len()));
+            };
+            if slots.is_empty() {
+                return bad(format!("query {query} is in no pack; give it one with 0 tokens"));
+            }
+            for &slot in slots {
+                match owner.get_mut(slot as usize) {
+                    Some(o) if *o == u32::MAX => *o = query as u32,
+                    _ => return bad(format!("slot {slot} of {} is merged twice or does not exist", self.num_slots)),
+                }
+            }
+        }
+        Ok(owner)
+    }
+}
+
+fn slice(of: &[u32], begin: u32, len: u32) -> Option<&[u32]> {
+    of.get(begin as usize..(begin as usize).checked_add(len as usize)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: DecodeShape =
+        DecodeShape { q_heads: 8, kv_heads: 2, head_dim: 64, dtype: Dtype::F16, block_size: 16, scale: 0.125 };
+
+    fn plan<'a>(packs: &'a [PackTask], slots: &'a [u32]) -> PlanArrays<'a> {
+        PlanArrays {
+            tiles: &[Tile { m: 16, n: 32 }],
+            packs,
+            query_index: &[0, 1],
+            block_ids: &[0, 3],
+            merge_offsets: &[0, 1, 2],
+            merge_slots: slots,
+            num_queries: 2,
+            num_slots: 2,
+        }
+    }
+
+    #[test]
+    fn a_sound_plan_passes_and_damaged_ones_do_not() {
+        let pack = PackTask { num_queries: 2, kv_tokens: 20, ..PackTask::default() };
+        assert!(plan(&[pack], &[0, 1]).check(&SHAPE, 4).is_ok());
+        assert!(plan(&[pack], &[1, 0]).check(&SHAPE, 4).is_err(), "slots exchanged");
+        assert!(plan(&[pack], &[0, 0]).check(&SHAPE, 4).is_err(), "slot merged twice");
+        assert!(plan(&[pack], &[0, 1]).check(&SHAPE, 3).is_err(), "block outside the cache");
+        let long = PackTask { kv_tokens: 40, ..pack };
+        assert!(plan(&[long], &[0, 1]).check(&SHAPE, 4).is_err(), "past the block list");
+        let twice = [PackTask { num_queries: 1, ..pack }; 2];
+        assert!(plan(&twice, &[0, 1]).check(&SHAPE, 4).is_err(), "slot written twice");
+    }
+}

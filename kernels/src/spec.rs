@@ -1,0 +1,174 @@
+//! What to compile: the options of one decode kernel, and the shared memory that follows from them.
+//!
+//! A ring stage holds one K or V tile (or Q): `max(m, n) * d * 2` bytes. The number of stages is what fits when the
+//! wanted number of CTAs share an SM, at least 3 (Q, K and V of one tile) and at most [`MAX_STAGES`].
+//! Worked: m = 64, n = 64, d = 128 gives 16 KiB; two CTAs on an SM of 228 KiB may take 113 KiB each, so 6 stages.
+
+use crate::error::KernelError;
+use crate::plan::{Dtype, Tile};
+
+/// More stages than this bring nothing: the memory system is full.
+const MAX_STAGES: u32 = 12;
+
+/// A compile target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arch {
+    /// Compute capability times ten: 80, 90, 100.
+    pub capability: u32,
+    /// Shared memory of an SM in bytes.
+    pub shared_per_sm: u32,
+    /// Largest shared memory of a CTA in bytes.
+    pub shared_per_cta: u32,
+}
+
+impl Arch {
+    /// A100.
+    pub const SM_80: Self = Self { capability: 80, shared_per_sm: 164 << 10, shared_per_cta: 163 << 10 };
+    /// H100, H200.
+    pub const SM_90A: Self = Self { capability: 90, shared_per_sm: 228 << 10, shared_per_cta: 227 << 10 };
+    /// B200.
+    pub const SM_100: Self = Self { capability: 100, shared_per_sm: 228 << 10, shared_per_cta: 227 << 10 };
+
+    /// The name NVRTC takes: Hopper's own instructions need `sm_90a`.
+    pub fn name(&self) -> String {
+        if self.capability == 90 { "sm_90a".to_owned() } else { format!("sm_{}", self.capability) }
+    }
+
+    /// Whether tiles arrive by bulk tensor copies.
+    pub fn bulk_copies(&self) -> bool {
+        self.capability >= 90
+    }
+}
+
+/// One decode kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KernelSpec {
+    /// Tiles that the kernel can run.
+    pub tiles: Vec<Tile>,
+    /// Head dimension, 64 or 128.
+    pub head_dim: u32,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Persistent, with the merge inside.
+    pub fused: bool,
+    /// Writes trace records.
+    pub trace: bool,
+    /// CTAs that are to share an SM.
+    pub ctas_per_sm: u32,
+    /// Ring stages, or 0 to take as many as fit.
+    pub stages: u32,
+    /// Extra preprocessor definitions, for experiments.
+    pub defines: Vec<String>,
+}
+
+impl KernelSpec {
+    /// The usual kernel for these tiles.
+    pub fn new(tiles: &[Tile], head_dim: u32, dtype: Dtype, fused: bool, trace: bool) -> Self {
+        let ctas_per_sm = Self::usual_residency(tiles, head_dim);
+        Self { tiles: tiles.to_vec(), head_dim, dtype, fused, trace, ctas_per_sm, stages: 0, defines: Vec::new() }
+    }
+
+    /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's.
+    fn usual_residency(tiles: &[Tile], _head_dim: u32) -> u32 {
+        let rows = tiles.iter().map(|t| t.m).max().unwrap_or(16);
+        let tokens = tiles.iter().map(|t| t.n).max().unwrap_or(16);
+        match (rows, tokens) {
+            (0..=16, 0..=32) => 4,
+            (0..=32, 0..=64) => 3,
+            (0..=64, 0..=64) => 2,
+            _ => 1,
+        }
+    }
+
+    /// Warps that compute; one more fetches.
+    pub fn consumer_warps(&self) -> u32 {
+        if self.tiles.iter().any(|t| t.m == 16 && t.n == 16) { 2 } else { 4 }
+    }
+
+    /// Threads of a CTA.
+    pub fn threads(&self) -> u32 {
+        (self.consumer_warps() + 1) * 32
+    }
+
+    fn rows(&self) -> u32 {
+        self.tiles.iter().map(|t| t.m).max().unwrap_or(16)
+    }
+
+    fn tokens(&self) -> u32 {
+        self.tiles.iter().map(|t| t.n).max().unwrap_or(16)
+    }
+
+    fn stage_bytes(&self) -> u32 {
+        self.rows().max(self.tokens()) * self.head_dim * 2
+    }
+
+    /// 16-bit values of P that pass through shared memory: those of tiles whose rows several warps share.
+    fn p_halves(&self) -> u32 {
+        let shared = |t: &&Tile| self.consumer_warps() > t.m / 16;
+        self.tiles.iter().filter(shared).map(|t| t.m * (t.n + 8)).max().unwrap_or(0)
+    }
+
+    fn scratch_bytes(&self, stages: u32) -> u32 {
+        let barriers = stages * 16;
+        let info = stages * (32 + self.rows() * 4);
+        let exchange = self.consumer_warps() * 16 * 8;
+        let queries = 2 * self.rows() * 16;
+        let p = (self.p_halves() + 8) * 2;
+        // Alignment of each part and of the whole to 1 KiB.
+        (barriers + info + exchange + queries + p + 64).next_multiple_of(1024)
+    }
+
+    /// Ring stages on this architecture.
+    pub fn stages_on(&self, arch: &Arch) -> Result<u32, KernelError> {
+        let budget = (arch.shared_per_sm / self.ctas_per_sm.max(1)).saturating_sub(1024).min(arch.shared_per_cta);
+        let fits = |s: u32| s * self.stage_bytes() + self.scratch_bytes(s) <= budget;
+        let stages = if self.stages > 0 { self.stages } else { (1..=MAX_STAGES).rev().find(|&s| fits(s)).unwrap_or(0) };
+        if stages < 3 || stages * self.stage_bytes() + self.scratch_bytes(stages) > arch.shared_per_cta {
+            return Err(KernelError::Unsupported(format!("tiles {:?} do not fit the shared memory", self.tiles)));
+        }
+        Ok(stages)
+    }
+
+    /// Dynamic shared memory of a CTA in bytes.
+    pub fn shared_bytes(&self, arch: &Arch) -> Result<u32, KernelError> {
+        let stages = self.stages_on(arch)?;
+        Ok(stages * self.stage_bytes() + self.scratch_bytes(stages))
+    }
+
+    /// Refuses tiles that the kernel's four warps cannot divide.
+    pub fn check(&self) -> Result<(), KernelError> {
+        let bad = |t: &&Tile| !matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128);
+        if let Some(t) = self.tiles.iter().find(bad) {
+            return Err(KernelError::Unsupported(format!("a tile of {} rows by {} tokens", t.m, t.n)));
+        }
+        if self.tiles.is_empty() || (self.tiles.len() > 1 && self.consumer_warps() < 4) {
+            return Err(KernelError::Unsupported(
+                "tile 16x16 runs alone: it has two warps, the others four".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Preprocessor definitions for this architecture.
+    pub(crate) fn options(&self, arch: &Arch) -> Result<Vec<String>, KernelError> {
+        self.check()?;
+        let list: Vec<String> = self.tiles.iter().enumerate().map(|(i, t)| format!("X({i},{},{})", t.m, t.n)).collect();
+        let mut options = vec![
+            format!("-DPS_D={}", self.head_dim),
+            format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
+            format!("-DPS_WARPS={}", self.consumer_warps()),
+            format!("-DPS_STAGES={}", self.stages_on(arch)?),
+            format!("-DPS_TOKENS={}", self.tokens()),
+            format!("-DPS_ROWS={}", self.rows()),
+            format!("-DPS_P_HALVES={}", self.p_halves()),
+            format!("-DPS_TMA={}", u32::from(arch.bulk_copies())),
+            format!("-DPS_FUSED={}", u32::from(self.fused)),
+            format!("-DPS_TRACE={}", u32::from(self.trace)),
+            format!("-DPS_MIN_CTAS={}", self.ctas_per_sm),
+            format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
+            format!("-DPS_TILE_LIST(X)={}", list.join(" ")),
+        ];
+        options.extend(self.defines.iter().cloned());
+        Ok(options)
+    }
+}
