@@ -155,28 +155,27 @@ impl Fluid {
 }
 
 /// The largest φ ≤ 1 with Σ demand · min(local, φ) ≤ limit. The sum is concave and rises with φ, so
-/// Newton's steps from above end after as many kinks as lie between.
+/// Newton's steps from below never pass it and end after as many kinks as lie between.
 fn fill(local: &[f64], demands: impl Iterator<Item = f64> + Clone, limit: f64) -> f64 {
-    let mut phi = 1.0_f64;
+    let mut phi = 0.0_f64;
     for _ in 0..64 {
         let (mut sum, mut slope) = (0.0, 0.0);
         for (local, demand) in local.iter().zip(demands.clone()) {
             sum += demand * local.min(phi);
-            if *local >= phi {
+            if *local > phi {
                 slope += demand;
             }
         }
-        if sum <= limit * (1.0 + 1e-9) {
+        let room = limit - sum;
+        if slope <= 0.0 || room > slope * (1.0 - phi) {
+            return 1.0;
+        }
+        if room <= limit * 1e-9 {
             break;
         }
-        if slope <= 0.0 {
-            // Every SM that draws is below φ: lower φ to the fastest of them.
-            phi = local.iter().copied().filter(|l| *l < phi).fold(0.0, f64::max);
-            continue;
-        }
-        phi = (phi - (sum - limit) / slope).max(1e-6);
+        phi += room / slope;
     }
-    phi
+    phi.max(1e-9)
 }
 
 #[cfg(test)]
