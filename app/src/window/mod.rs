@@ -1,4 +1,25 @@
-//! The window.
+//! The desktop window.
+//!
+//! ```text
+//! panels ──commands──► logic pass (app.rs) ──job──► engine thread (worker.rs)
+//!   ▲                       │                             │
+//!   └──── read-only frame ◄─┴──────── events ◄────────────┘
+//! ```
+//!
+//! An edit gets a number; the running job of an older number is cancelled, and its answer dropped.
+//! What is on the screen is the last plan that worked, marked where the batch has moved on.
+
+mod app;
+mod apply;
+mod chrome;
+pub mod command;
+pub mod lanes;
+pub mod panels;
+pub mod selection;
+pub mod theme;
+pub mod worker;
+
+pub use app::App;
 
 use engine::capture::Loaded;
 use engine::workload::BatchSpec;
@@ -17,7 +38,21 @@ pub enum Opening {
 /// Opens the window and returns when it is closed.
 ///
 /// # Errors
-/// Always, until the window is built.
-pub fn open(_opening: Opening) -> anyhow::Result<()> {
-    anyhow::bail!("the window is not built yet")
+/// Where the system gives no window, no OpenGL context or no thread.
+pub fn open(opening: Opening) -> anyhow::Result<()> {
+    let options = eframe::NativeOptions {
+        viewport: egui::ViewportBuilder::default()
+            .with_title("packscope")
+            .with_app_id("packscope")
+            .with_inner_size([1600.0, 1000.0])
+            .with_min_inner_size([640.0, 420.0])
+            .with_drag_and_drop(true),
+        ..eframe::NativeOptions::default()
+    };
+    eframe::run_native(
+        "packscope",
+        options,
+        Box::new(move |creation| Ok(Box::new(App::new(&creation.egui_ctx, opening)?))),
+    )
+    .map_err(|error| anyhow::anyhow!("{error}"))
 }

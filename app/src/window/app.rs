@@ -1,0 +1,264 @@
+//! The state of the window and its two passes: `logic` changes it, `ui` draws it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use egui::{Context, Ui};
+use egui_tiles::{Container, Linear, LinearDir, Tile, TileId, Tiles, Tree};
+use engine::cancel::Cancel;
+use engine::session::PlanOptions;
+use engine::workload::{AttentionShape, BatchSpec};
+
+use super::command::{Command, pressed};
+use super::panels::{Frame, Level, Panel, batch, compare, inspector, log, packs, timeline, traffic, tree};
+use super::selection::{Lit, Selection};
+use super::worker::{Compared, Event, Job, Shown, Worker};
+use super::{Opening, chrome, theme};
+use crate::samples;
+
+/// State of the panels.
+#[derive(Debug, Default)]
+pub(super) struct PanelStates {
+    pub(super) packs: packs::State,
+    pub(super) timeline: timeline::State,
+    pub(super) compare: compare::State,
+}
+
+/// The window.
+pub struct App {
+    pub(super) spec: Arc<BatchSpec>,
+    pub(super) options: PlanOptions,
+    pub(super) undo: Vec<Arc<BatchSpec>>,
+    pub(super) redo: Vec<Arc<BatchSpec>>,
+    pub(super) shown: Option<Box<Shown>>,
+    pub(super) compared: Vec<Compared>,
+    pub(super) ways: usize,
+    pub(super) generation: u64,
+    pub(super) shown_generation: u64,
+    pub(super) cancel: Cancel,
+    pub(super) running: bool,
+    pub(super) comparing: bool,
+    pub(super) waiting: Vec<Job>,
+    pub(super) worker: Worker,
+    pub(super) problem: Option<String>,
+    pub(super) log: Vec<(Level, String)>,
+    pub(super) selected: Selection,
+    pub(super) hovered: Selection,
+    pub(super) by_tile: bool,
+    pub(super) states: PanelStates,
+    pub(super) dock: Tree<Panel>,
+    pub(super) chrome: chrome::State,
+    pub(super) commands: RefCell<Vec<Command>>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("spec", &self.spec.name).field("generation", &self.generation).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// The window's state on an opening; planning begins at once.
+    ///
+    /// # Errors
+    /// Where there is no device table or the system gives no thread.
+    pub fn new(ctx: &Context, opening: Opening) -> anyhow::Result<Self> {
+        theme::install(ctx);
+        let device = engine::hw::builtin().first().ok_or_else(|| anyhow::anyhow!("there is no built-in device"))?;
+        let wake = ctx.clone();
+        let worker = Worker::start(move || wake.request_repaint())?;
+        let mut app = Self {
+            spec: Arc::new(BatchSpec::empty(AttentionShape::default())),
+            options: PlanOptions::new(device),
+            undo: Vec::new(),
+            redo: Vec::new(),
+            shown: None,
+            compared: Vec::new(),
+            ways: 0,
+            generation: 0,
+            shown_generation: 0,
+            cancel: Cancel::default(),
+            running: false,
+            comparing: false,
+            waiting: Vec::new(),
+            worker,
+            problem: None,
+            log: Vec::new(),
+            selected: Selection::None,
+            hovered: Selection::None,
+            by_tile: false,
+            states: PanelStates::default(),
+            dock: default_dock(),
+            chrome: chrome::State::default(),
+            commands: RefCell::default(),
+        };
+        match opening {
+            Opening::Example => app.apply(ctx, Command::Sample(samples::DEFAULT)),
+            Opening::Batch(spec) => app.replace(*spec),
+            Opening::Capture(loaded) => app.show_capture(*loaded),
+        }
+        app.undo.clear();
+        Ok(app)
+    }
+
+    /// Sends a command to the next logic pass.
+    pub fn send(&mut self, command: Command) {
+        self.commands.get_mut().push(command);
+    }
+
+    /// The last good plan and run.
+    pub fn shown(&self) -> Option<&Shown> {
+        self.shown.as_deref()
+    }
+
+    /// The selection.
+    pub fn selected(&self) -> Selection {
+        self.selected
+    }
+
+    /// What went wrong last, while it stands.
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Whether planning or running goes on.
+    pub fn is_running(&self) -> bool {
+        self.running || self.comparing
+    }
+
+    /// The logic pass: events of the worker, keys, files, commands.
+    pub fn logic_pass(&mut self, ctx: &Context) {
+        let events: Vec<Event> = self.worker.events.try_iter().collect();
+        for event in events {
+            self.take(event);
+        }
+        let dropped = ctx.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_path_buf()));
+        if let Some(path) = dropped {
+            self.send(Command::OpenPath(path));
+        }
+        for action in pressed(ctx) {
+            self.send(Command::Act(action));
+        }
+        if let Some(path) = self.chrome.take_picked() {
+            self.send(path);
+        }
+        self.hovered = Selection::None;
+        for command in self.commands.take() {
+            self.apply(ctx, command);
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting = waiting.into_iter().filter_map(|job| self.worker.submit(job)).collect();
+    }
+
+    fn lit(&self, what: Selection) -> Lit {
+        match &self.shown {
+            Some(shown) => Lit::of(what, shown.capture.as_deref(), &shown.lanes, &shown.nodes_of_packs),
+            None => Lit::default(),
+        }
+    }
+
+    /// The drawing pass.
+    pub fn ui_pass(&mut self, ui: &mut Ui) {
+        let tokens = theme::of(ui.ctx());
+        let frame = Frame {
+            spec: &self.spec,
+            options: &self.options,
+            shown: self.shown.as_deref(),
+            stale: self.shown_generation != self.generation,
+            compared: &self.compared,
+            selected: self.lit(self.selected),
+            hovered: self.lit(self.hovered),
+            by_tile: self.by_tile,
+            log: &self.log,
+            tokens,
+            commands: &self.commands,
+        };
+        let status = chrome::Status {
+            running: self.running,
+            comparing: self.comparing.then_some((self.compared.len(), self.ways)),
+            problem: self.problem.as_deref(),
+            can_undo: !self.undo.is_empty(),
+        };
+        chrome::top(ui, &frame, &status);
+        chrome::banner(ui, &frame, &status);
+        egui::CentralPanel::default().frame(egui::Frame::new().fill(tokens.back)).show(ui, |ui| {
+            let mut behavior = Behavior { frame: &frame, states: &mut self.states };
+            self.dock.ui(&mut behavior, ui);
+        });
+        chrome::windows(ui, &frame, &mut self.chrome);
+    }
+}
+
+impl eframe::App for App {
+    fn logic(&mut self, ctx: &Context, _: &mut eframe::Frame) {
+        self.logic_pass(ctx);
+    }
+
+    fn ui(&mut self, ui: &mut Ui, _: &mut eframe::Frame) {
+        self.ui_pass(ui);
+    }
+}
+
+struct Behavior<'a> {
+    frame: &'a Frame<'a>,
+    states: &'a mut PanelStates,
+}
+
+impl egui_tiles::Behavior<Panel> for Behavior<'_> {
+    fn pane_ui(&mut self, ui: &mut Ui, _: TileId, panel: &mut Panel) -> egui_tiles::UiResponse {
+        let frame = egui::Frame::new().fill(self.frame.tokens.panel).inner_margin(6);
+        frame.show(ui, |ui| {
+            ui.set_min_size(ui.available_size());
+            match panel {
+                Panel::Batch => batch::show(ui, self.frame),
+                Panel::Tree => tree::show(ui, self.frame),
+                Panel::Packs => packs::show(ui, self.frame, &mut self.states.packs),
+                Panel::Timeline => timeline::show(ui, self.frame, &mut self.states.timeline),
+                Panel::Traffic => traffic::show(ui, self.frame),
+                Panel::Compare => compare::show(ui, self.frame, &mut self.states.compare),
+                Panel::Inspector => inspector::show(ui, self.frame),
+                Panel::Log => log::show(ui, self.frame),
+            }
+        });
+        egui_tiles::UiResponse::None
+    }
+
+    fn tab_title_for_pane(&mut self, panel: &Panel) -> egui::WidgetText {
+        panel.title().into()
+    }
+
+    fn simplification_options(&self) -> egui_tiles::SimplificationOptions {
+        egui_tiles::SimplificationOptions { all_panes_must_have_tabs: true, ..Default::default() }
+    }
+
+    fn gap_width(&self, _: &egui::Style) -> f32 {
+        4.0
+    }
+}
+
+/// Panels in their places: batch left, tree and packs over the timeline, inspector right.
+pub(super) fn default_dock() -> Tree<Panel> {
+    let mut tiles = Tiles::default();
+    let mut tabs = |panels: &[Panel]| {
+        let panes = panels.iter().map(|panel| tiles.insert_pane(*panel)).collect();
+        tiles.insert_tab_tile(panes)
+    };
+    let left = tabs(&[Panel::Batch]);
+    let tree = tabs(&[Panel::Tree]);
+    let packs = tabs(&[Panel::Packs]);
+    let time = tabs(&[Panel::Timeline, Panel::Compare]);
+    let inspector = tabs(&[Panel::Inspector, Panel::Log]);
+    let traffic = tabs(&[Panel::Traffic]);
+    let mut linear = |dir, children: Vec<(TileId, f32)>| {
+        let mut linear = Linear::new(dir, children.iter().map(|(id, _)| *id).collect());
+        for (id, share) in children {
+            linear.shares.set_share(id, share);
+        }
+        tiles.insert_new(Tile::Container(Container::Linear(linear)))
+    };
+    let top = linear(LinearDir::Horizontal, vec![(tree, 1.0), (packs, 1.0)]);
+    let middle = linear(LinearDir::Vertical, vec![(top, 0.36), (time, 0.64)]);
+    let right = linear(LinearDir::Vertical, vec![(inspector, 0.55), (traffic, 0.45)]);
+    let root = linear(LinearDir::Horizontal, vec![(left, 0.2), (middle, 0.58), (right, 0.22)]);
+    Tree::new(egui::Id::unique("dock"), root, tiles)
+}

@@ -1,0 +1,268 @@
+//! Around the panels: run controls, menus, banner, palette, key list and the file prompt.
+
+use std::path::PathBuf;
+
+use egui::{Align2, ComboBox, Context, RichText, ScrollArea, Ui};
+use engine::pack;
+use engine::plan::Strategy;
+
+use super::command::{COMMANDS, Command, GROUPS};
+use super::panels::{Frame, Panel};
+
+/// What the top bar and the banner say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Status<'a> {
+    pub(super) running: bool,
+    pub(super) comparing: Option<(usize, usize)>,
+    pub(super) problem: Option<&'a str>,
+    pub(super) can_undo: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asking {
+    Open,
+    Save,
+}
+
+/// Windows over the panels.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The key list is shown.
+    pub(super) keys: bool,
+    palette: Option<String>,
+    asking: Option<Asking>,
+    path: String,
+    picked: Option<Command>,
+}
+
+impl State {
+    pub(super) fn toggle_palette(&mut self) {
+        self.palette = if self.palette.is_some() { None } else { Some(String::new()) };
+    }
+
+    pub(super) fn ask_open(&mut self) {
+        self.asking = Some(Asking::Open);
+    }
+
+    pub(super) fn ask_save(&mut self, name: &str) {
+        let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        self.path = format!("{}.ron", if plain.is_empty() { "batch" } else { &plain });
+        self.asking = Some(Asking::Save);
+    }
+
+    /// The file that was chosen, once.
+    pub(super) fn take_picked(&mut self) -> Option<Command> {
+        self.picked.take()
+    }
+
+    /// Closes what is open; false if nothing was.
+    pub(super) fn close(&mut self) -> bool {
+        let open = self.keys || self.palette.is_some() || self.asking.is_some();
+        (self.keys, self.palette, self.asking) = (false, None, None);
+        open
+    }
+}
+
+/// Menus and run controls.
+pub(super) fn top(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    let margin = egui::Frame::new().fill(frame.tokens.panel).inner_margin(egui::Margin::symmetric(8, 5));
+    egui::Panel::top("top").frame(margin).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.label(RichText::new("packscope").strong().color(frame.tokens.accent));
+            menus(ui, frame, status);
+            ui.separator();
+            choices(ui, frame);
+            ui.separator();
+            controls(ui, frame, status);
+        });
+    });
+}
+
+fn menus(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    for group in GROUPS {
+        ui.menu_button(group, |ui| {
+            for entry in COMMANDS.iter().filter(|entry| entry.group == group) {
+                let enabled = entry.name != "Undo" || status.can_undo;
+                let button = egui::Button::new(entry.name).shortcut_text(entry.keys_text(ui.ctx()));
+                if ui.add_enabled(enabled, button).clicked() {
+                    frame.send(Command::Act(entry.action));
+                }
+            }
+            if group == "View" {
+                ui.separator();
+                for panel in Panel::ALL {
+                    if ui.button(panel.title()).clicked() {
+                        frame.send(Command::Show(panel));
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn choices(ui: &mut Ui, frame: &Frame<'_>) {
+    let options = frame.options;
+    let combo = |id: &str, shown: &str, width: f32| ComboBox::from_id_salt(id).selected_text(shown.to_owned()).width(width);
+    ui.label(RichText::new("scheduler").color(frame.tokens.faint));
+    combo("scheduler", &options.scheduler, 100.0).show_ui(ui, |ui| {
+        for scheduler in pack::schedulers() {
+            let chosen = options.scheduler == scheduler.name();
+            if ui.selectable_label(chosen, scheduler.name()).on_hover_text(scheduler.about()).clicked() {
+                frame.send(Command::Scheduler(scheduler.name().to_owned()));
+            }
+        }
+    });
+    ui.label(RichText::new("strategy").color(frame.tokens.faint));
+    for strategy in Strategy::ALL {
+        let chosen = options.strategy == strategy;
+        if ui.selectable_label(chosen, strategy.name()).on_hover_text(strategy.about()).clicked() && !chosen {
+            frame.send(Command::Strategy(strategy));
+        }
+    }
+    ui.label(RichText::new("device").color(frame.tokens.faint));
+    combo("device", &options.device.name, 150.0).show_ui(ui, |ui| {
+        for device in engine::hw::builtin() {
+            if ui.selectable_label(options.device.key == device.key, &device.name).clicked() {
+                frame.send(Command::Device(device.key.clone()));
+            }
+        }
+    });
+    ui.label(RichText::new("tile").color(frame.tokens.faint));
+    let tile = options.tile.map_or_else(|| "by rule".to_owned(), |tile| tile.to_string());
+    combo("tile", &tile, 74.0).show_ui(ui, |ui| {
+        if ui.selectable_label(options.tile.is_none(), "by rule").clicked() {
+            frame.send(Command::Tile(None));
+        }
+        let tiles = frame.shown.map(|shown| shown.planned.tiles.feasible()).unwrap_or_default();
+        for tile in tiles {
+            if ui.selectable_label(options.tile == Some(*tile), tile.to_string()).clicked() {
+                frame.send(Command::Tile(Some(*tile)));
+            }
+        }
+    });
+    if options.scheduler == "pat" {
+        let mut value = options.pack.split_constant;
+        let drag = egui::DragValue::new(&mut value).range(0.01..=1000.0).speed(0.05).prefix("split ");
+        if ui.add(drag).on_hover_text("a child is split off when this × its requests is below its parent's tokens").changed() {
+            frame.send(Command::SplitConstant(value));
+        }
+    }
+}
+
+fn controls(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    use super::command::Action;
+    ui.label(RichText::new("simulator").color(frame.tokens.faint));
+    if ui.button("Run").clicked() {
+        frame.send(Command::Act(Action::Run));
+    }
+    let busy = status.running || status.comparing.is_some();
+    if ui.add_enabled(busy, egui::Button::new("Cancel")).clicked() {
+        frame.send(Command::Act(Action::Cancel));
+    }
+    if let Some((done, of)) = status.comparing {
+        let share = done as f32 / of.max(1) as f32;
+        ui.add(egui::ProgressBar::new(share).desired_width(90.0).text(format!("{done} of {}", of.max(1))));
+    } else if status.running {
+        ui.spinner();
+    }
+}
+
+/// What went wrong, and that what is on the screen is older.
+pub(super) fn banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    let Some(problem) = status.problem else { return };
+    let fill = super::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
+    let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
+    egui::Panel::top("banner").frame(margin).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.label(RichText::new(problem).color(frame.tokens.error).strong());
+            if frame.stale && frame.shown.is_some() {
+                ui.label("The views show the last batch that worked.");
+            }
+        });
+    });
+}
+
+/// Palette, key list and file prompt.
+pub(super) fn windows(ui: &Ui, frame: &Frame<'_>, state: &mut State) {
+    let ctx = ui.ctx().clone();
+    keys(&ctx, state);
+    palette(&ctx, frame, state);
+    prompt(&ctx, state);
+}
+
+fn keys(ctx: &Context, state: &mut State) {
+    let mut open = state.keys;
+    egui::Window::new("All keys").open(&mut open).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).resizable(false).show(ctx, |ui| {
+        egui::Grid::new("keys").num_columns(3).striped(true).spacing([24.0, 4.0]).show(ui, |ui| {
+            for entry in COMMANDS.iter().filter(|entry| entry.keys.is_some()) {
+                ui.label(entry.group);
+                ui.label(entry.name);
+                ui.monospace(entry.keys_text(ui.ctx()));
+                ui.end_row();
+            }
+            for (input, what) in [("Ctrl+wheel", "zoom at the pointer"), ("Shift+wheel", "pan"), ("drag", "range with statistics"), ("middle drag", "zoom to range"), ("double click", "zoom to CTA, or fit")] {
+                ui.label("Timeline");
+                ui.label(what);
+                ui.monospace(input);
+                ui.end_row();
+            }
+        });
+    });
+    state.keys = open;
+}
+
+fn palette(ctx: &Context, frame: &Frame<'_>, state: &mut State) {
+    let Some(text) = &mut state.palette else { return };
+    let mut done = false;
+    egui::Window::new("Command").anchor(Align2::CENTER_TOP, [0.0, 90.0]).fixed_size([420.0, 320.0]).collapsible(false).show(ctx, |ui| {
+        let edit = ui.add(egui::TextEdit::singleline(text).hint_text("type a command").desired_width(f32::INFINITY));
+        edit.request_focus();
+        let wanted = text.to_lowercase();
+        let enter = ui.input(|input| input.key_pressed(egui::Key::Enter));
+        let found = COMMANDS.iter().filter(|entry| entry.name.to_lowercase().contains(&wanted));
+        let panels = Panel::ALL.into_iter().filter(|panel| panel.title().to_lowercase().contains(&wanted));
+        ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+            let commands = found.map(|entry| (entry.name.to_owned(), entry.keys_text(ui.ctx()), Command::Act(entry.action)));
+            let shows = panels.map(|panel| (format!("Show {}", panel.title()), String::new(), Command::Show(panel)));
+            let all: Vec<_> = commands.chain(shows).collect();
+            for (at, (name, keys, command)) in all.into_iter().enumerate() {
+                let button = egui::Button::new(name).shortcut_text(keys).selected(at == 0).min_size(egui::vec2(400.0, 0.0));
+                if ui.add(button).clicked() || (enter && at == 0) {
+                    frame.send(command);
+                    done = true;
+                }
+            }
+        });
+    });
+    if done {
+        state.palette = None;
+    }
+}
+
+fn prompt(ctx: &Context, state: &mut State) {
+    let Some(asking) = state.asking else { return };
+    let mut chosen: Option<PathBuf> = None;
+    let mut close = false;
+    let title = if asking == Asking::Open { "Open a batch (.ron) or capture (.pscope)" } else { "Save the batch" };
+    egui::Window::new(title).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).collapsible(false).resizable(false).show(ctx, |ui| {
+        let edit = ui.add(egui::TextEdit::singleline(&mut state.path).hint_text("path").desired_width(460.0));
+        ui.horizontal(|ui| {
+            let enter = edit.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+            if ui.button(if asking == Asking::Open { "Open" } else { "Save" }).clicked() || enter {
+                chosen = Some(PathBuf::from(state.path.trim()));
+            }
+            if ui.button("Browse…").on_hover_text("the desktop's own dialog, where it has one").clicked() {
+                let dialog = rfd::FileDialog::new().set_file_name(if asking == Asking::Save { state.path.as_str() } else { "" });
+                chosen = if asking == Asking::Open { dialog.pick_file() } else { dialog.save_file() };
+            }
+            close = ui.button("Close").clicked();
+        });
+    });
+    if let Some(path) = chosen {
+        state.picked = Some(if asking == Asking::Open { Command::OpenPath(path) } else { Command::SavePath(path) });
+        close = true;
+    }
+    if close {
+        state.asking = None;
+    }
+}

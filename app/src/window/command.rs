@@ -1,0 +1,184 @@
+//! Everything a person can make the window do: one table for menus, palette, keys and help.
+
+use std::path::PathBuf;
+
+use egui::{Key, KeyboardShortcut, Modifiers};
+use engine::plan::Strategy;
+use engine::tile::Tile;
+use engine::workload::BatchSpec;
+
+use super::panels::Panel;
+use super::selection::Selection;
+
+/// A command without data: one line of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Zoom in at the middle.
+    ZoomIn,
+    /// Zoom out.
+    ZoomOut,
+    /// Earlier.
+    PanLeft,
+    /// Later.
+    PanRight,
+    /// Show all.
+    Fit,
+    /// Zoom to the selection; again: fit.
+    Focus,
+    /// Previous slice of the lane.
+    Previous,
+    /// Next slice of the lane.
+    Next,
+    /// Up the chain.
+    Up,
+    /// Down the chain.
+    Down,
+    /// Run again.
+    Run,
+    /// Stop.
+    Cancel,
+    /// Take an edit back.
+    Undo,
+    /// Do it again.
+    Redo,
+    /// Open a file.
+    Open,
+    /// Save the batch.
+    Save,
+    /// Empty batch.
+    Clear,
+    /// Dark or light.
+    Appearance,
+    /// Lane colours by pack or by tile.
+    Colour,
+    /// The palette.
+    Palette,
+    /// The key list.
+    Keys,
+    /// Panels back in place.
+    Layout,
+    /// Deselect.
+    Deselect,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// What it does.
+    pub action: Action,
+    /// Menu it stands in.
+    pub group: &'static str,
+    /// Name.
+    pub name: &'static str,
+    /// Keys.
+    pub keys: Option<(Modifiers, Key)>,
+}
+
+const fn entry(action: Action, group: &'static str, name: &'static str, keys: Option<(Modifiers, Key)>) -> Entry {
+    Entry { action, group, name, keys }
+}
+
+const PLAIN: Modifiers = Modifiers::NONE;
+const CTRL: Modifiers = Modifiers::COMMAND;
+const CTRL_SHIFT: Modifiers = Modifiers::COMMAND.plus(Modifiers::SHIFT);
+
+/// All commands.
+pub const COMMANDS: &[Entry] = &[
+    entry(Action::Open, "File", "Open a batch or capture…", Some((CTRL, Key::O))),
+    entry(Action::Save, "File", "Save the batch…", Some((CTRL, Key::S))),
+    entry(Action::Clear, "File", "New empty batch", None),
+    entry(Action::Redo, "Edit", "Redo", Some((CTRL_SHIFT, Key::Z))),
+    entry(Action::Undo, "Edit", "Undo", Some((CTRL, Key::Z))),
+    entry(Action::Deselect, "Edit", "Cancel, then deselect", Some((PLAIN, Key::Escape))),
+    entry(Action::Run, "Run", "Plan and simulate again", Some((CTRL, Key::Enter))),
+    entry(Action::Cancel, "Run", "Cancel", None),
+    entry(Action::ZoomIn, "Timeline", "Zoom in", Some((PLAIN, Key::W))),
+    entry(Action::ZoomOut, "Timeline", "Zoom out", Some((PLAIN, Key::S))),
+    entry(Action::PanLeft, "Timeline", "Earlier", Some((PLAIN, Key::A))),
+    entry(Action::PanRight, "Timeline", "Later", Some((PLAIN, Key::D))),
+    entry(Action::Focus, "Timeline", "Focus the selection, again to fit", Some((PLAIN, Key::F))),
+    entry(Action::Fit, "Timeline", "Show all", Some((CTRL, Key::Num0))),
+    entry(Action::Previous, "Timeline", "Previous CTA of the lane", Some((PLAIN, Key::Comma))),
+    entry(Action::Next, "Timeline", "Next CTA of the lane", Some((PLAIN, Key::Period))),
+    entry(Action::Up, "Timeline", "Up the chain: CTA, pack, node", Some((PLAIN, Key::OpenBracket))),
+    entry(Action::Down, "Timeline", "Down the chain: node, pack, CTA", Some((PLAIN, Key::CloseBracket))),
+    entry(Action::Colour, "View", "Colour CTAs by pack or by tile", Some((PLAIN, Key::C))),
+    entry(Action::Appearance, "View", "Dark or light", None),
+    entry(Action::Layout, "View", "Put all panels back", None),
+    entry(Action::Palette, "Help", "Command palette", Some((CTRL_SHIFT, Key::P))),
+    entry(Action::Keys, "Help", "All keys", Some((Modifiers::SHIFT, Key::Slash))),
+];
+
+/// Names of the menus in order.
+pub const GROUPS: [&str; 6] = ["File", "Edit", "Run", "Timeline", "View", "Help"];
+
+impl Entry {
+    /// Keys as text, or nothing.
+    pub fn keys_text(&self, ctx: &egui::Context) -> String {
+        match self.keys {
+            Some((_, Key::Slash)) => "?".to_owned(),
+            Some((modifiers, key)) => ctx.format_shortcut(&KeyboardShortcut::new(modifiers, key)),
+            None => String::new(),
+        }
+    }
+}
+
+/// Commands whose keys were pressed; none while a text field has the focus.
+pub fn pressed(ctx: &egui::Context) -> Vec<Action> {
+    let typing = ctx.text_edit_focused();
+    let mut actions = Vec::new();
+    ctx.input_mut(|input| {
+        input.events.retain(|event| {
+            let egui::Event::Key { key, physical_key, pressed: true, modifiers, .. } = event else {
+                return true;
+            };
+            let found = COMMANDS.iter().find(|entry| match entry.keys {
+                Some((_, Key::Slash)) => *key == Key::Questionmark || (*key == Key::Slash && modifiers.shift),
+                Some((wanted, by)) if wanted == PLAIN => modifiers.is_none() && physical_key.unwrap_or(*key) == by,
+                Some((wanted, by)) => modifiers.matches_exact(wanted) && *key == by,
+                None => false,
+            });
+            match found {
+                Some(entry) if !typing || entry.keys.is_some_and(|(modifiers, _)| modifiers == CTRL_SHIFT) => {
+                    actions.push(entry.action);
+                    false
+                }
+                _ => true,
+            }
+        });
+    });
+    actions
+}
+
+/// A command on its way to the logic pass.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// One of the table.
+    Act(Action),
+    /// The batch is now this.
+    Edit(Box<BatchSpec>),
+    /// Another scheduler.
+    Scheduler(String),
+    /// Another strategy.
+    Strategy(Strategy),
+    /// Another device, by key.
+    Device(String),
+    /// One tile for all, or the rule.
+    Tile(Option<Tile>),
+    /// Constant of `pat`'s rule.
+    SplitConstant(f64),
+    /// Select.
+    Select(Selection),
+    /// Hovered in this frame.
+    Hover(Selection),
+    /// Open a file.
+    OpenPath(PathBuf),
+    /// Save the batch to a file.
+    SavePath(PathBuf),
+    /// Open a sample by key.
+    Sample(&'static str),
+    /// Compare all ways.
+    Compare,
+    /// Bring a panel to the front.
+    Show(Panel),
+}

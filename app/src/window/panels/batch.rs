@@ -1,0 +1,187 @@
+//! The batch: shape, tree, listed requests, samples, files. Every edit replans at once.
+
+use egui::{DragValue, RichText, ScrollArea, Ui};
+use engine::units::grouped;
+use engine::workload::{AttentionShape, BatchSpec, Dtype, NodeSpec, RequestSpec};
+
+use super::Frame;
+use crate::samples;
+use crate::window::command::{Action, Command};
+
+/// Most lines of a list that can be edited here.
+const MOST: usize = 200;
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
+    let mut spec = frame.spec.clone();
+    ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+        header(ui, frame, &mut spec);
+        ui.separator();
+        shape(ui, &mut spec.shape);
+        ui.separator();
+        roots(ui, frame, &mut spec);
+        ui.separator();
+        requests(ui, frame, &mut spec.requests);
+    });
+    if spec != *frame.spec {
+        frame.send(Command::Edit(Box::new(spec)));
+    }
+}
+
+fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
+    ui.horizontal(|ui| {
+        egui::ComboBox::from_id_salt("sample").selected_text("Samples").height(420.0).show_ui(ui, |ui| {
+            for sample in samples::samples() {
+                if ui.selectable_label(false, sample.key).clicked() {
+                    frame.send(Command::Sample(sample.key));
+                }
+            }
+        });
+        if ui.button("Open…").clicked() {
+            frame.send(Command::Act(Action::Open));
+        }
+        if ui.button("Save…").clicked() {
+            frame.send(Command::Act(Action::Save));
+        }
+        if ui.button("Clear").clicked() {
+            frame.send(Command::Act(Action::Clear));
+        }
+    });
+    ui.add(egui::TextEdit::singleline(&mut spec.name).hint_text("name").desired_width(f32::INFINITY));
+    if !spec.look_for.is_empty() {
+        ui.add(egui::Label::new(RichText::new(&spec.look_for).italics().color(frame.tokens.faint)).wrap());
+    }
+    let count: u64 = spec.roots.iter().map(NodeSpec::request_count).sum::<u64>() + spec.requests.iter().map(counted).sum::<u64>();
+    if count == 0 {
+        ui.label("This batch is empty. Add a tree or a request below, or pick a sample above.");
+    } else {
+        ui.label(RichText::new(format!("{} requests", grouped(count))).strong());
+    }
+}
+
+fn counted(request: &RequestSpec) -> u64 {
+    match request {
+        RequestSpec::Decode { count, .. } => u64::from(*count),
+        _ => 1,
+    }
+}
+
+fn shape(ui: &mut Ui, shape: &mut AttentionShape) {
+    egui::Grid::new("shape").num_columns(4).spacing([8.0, 4.0]).show(ui, |ui| {
+        ui.label("query heads");
+        ui.add(DragValue::new(&mut shape.query_heads).range(1..=1024).speed(0.1));
+        ui.label("KV heads");
+        ui.add(DragValue::new(&mut shape.kv_heads).range(1..=1024).speed(0.1));
+        ui.end_row();
+        ui.label("head dim");
+        pick(ui, "head_dim", &mut shape.head_dim, &[64, 128]);
+        ui.label("block size");
+        pick(ui, "block_size", &mut shape.block_size, &[16, 32, 64, 128, 256]);
+        ui.end_row();
+        ui.label("dtype");
+        egui::ComboBox::from_id_salt("dtype").width(60.0).selected_text(shape.dtype.name()).show_ui(ui, |ui| {
+            for dtype in Dtype::ALL {
+                ui.selectable_value(&mut shape.dtype, dtype, dtype.name());
+            }
+        });
+        ui.end_row();
+    });
+}
+
+fn pick(ui: &mut Ui, id: &str, value: &mut u32, of: &[u32]) {
+    egui::ComboBox::from_id_salt(id).width(60.0).selected_text(value.to_string()).show_ui(ui, |ui| {
+        for choice in of {
+            ui.selectable_value(value, *choice, choice.to_string());
+        }
+    });
+}
+
+fn roots(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
+    ui.label(RichText::new("Prefix trees").strong());
+    let mut left = MOST;
+    let block = u64::from(spec.shape.block_size);
+    nodes(ui, frame, &mut spec.roots, (0, block), &mut left);
+    if left == 0 {
+        ui.label(RichText::new(format!("The first {MOST} nodes; edit the rest in the file.")).color(frame.tokens.faint));
+    }
+    if ui.button("+ tree").clicked() {
+        spec.roots.push(NodeSpec { repeat: 1, requests: None, tokens: block * 16, children: vec![NodeSpec { repeat: 8, ..NodeSpec::leaf(block * 4) }] });
+    }
+}
+
+fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize, u64), left: &mut usize) {
+    let (depth, block) = place;
+    let mut remove = None;
+    for (at, node) in list.iter_mut().enumerate() {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        ui.horizontal(|ui| {
+            ui.add_space(12.0 * depth.min(12) as f32);
+            ui.label(RichText::new("■").color(frame.tokens.entity(depth as u32)));
+            ui.add(DragValue::new(&mut node.repeat).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("copies");
+            let step = if node.children.is_empty() { 1 } else { block };
+            let mut units = node.tokens / step.max(1);
+            let value = DragValue::new(&mut units).range(1..=(1 << 20) / step.max(1)).speed(1.0);
+            let value = value.custom_formatter(move |v, _| grouped(v as u64 * step)).custom_parser(move |text| {
+                text.replace(',', "").parse::<f64>().ok().map(|tokens| (tokens / step as f64).round())
+            });
+            if ui.add(value).on_hover_text("tokens of this node; whole blocks above a leaf").changed() {
+                node.tokens = units * step;
+            }
+            let mut ending = node.ending();
+            ui.label(RichText::new("end").color(frame.tokens.faint));
+            if ui.add(DragValue::new(&mut ending).range(0..=10_000).speed(0.1)).on_hover_text("requests that end here").changed() {
+                node.requests = Some(ending);
+            }
+            if ui.small_button("+").on_hover_text("add a child").clicked() {
+                node.tokens = node.tokens.next_multiple_of(block.max(1));
+                node.requests = node.requests.filter(|_| !node.children.is_empty());
+                node.children.push(NodeSpec::leaf(block * 4));
+            }
+            if ui.small_button("−").on_hover_text("remove with everything below").clicked() {
+                remove = Some(at);
+            }
+        });
+        nodes(ui, frame, &mut node.children, (depth + 1, block), left);
+    }
+    if let Some(at) = remove {
+        list.remove(at);
+    }
+}
+
+fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
+    ui.label(RichText::new("Other requests").strong());
+    let mut remove = None;
+    for (at, request) in list.iter_mut().enumerate().take(MOST) {
+        ui.horizontal(|ui| {
+            match request {
+                RequestSpec::Decode { kv, count } => {
+                    ui.label("decode");
+                    ui.add(DragValue::new(count).range(1..=10_000).suffix(" ×").speed(0.1));
+                    ui.add(DragValue::new(kv).range(1..=1 << 20).suffix(" KV tokens"));
+                }
+                RequestSpec::Blocks { kv, blocks } => _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len())),
+                RequestSpec::Prefill { chunk, kv } => {
+                    ui.label("prefill");
+                    ui.add(DragValue::new(chunk).range(1..=1 << 20));
+                    ui.label("of");
+                    ui.add(DragValue::new(kv).range(1..=1 << 20));
+                }
+            }
+            if ui.small_button("−").clicked() {
+                remove = Some(at);
+            }
+        });
+    }
+    if list.len() > MOST {
+        ui.label(RichText::new(format!("… and {} more", list.len() - MOST)).color(frame.tokens.faint));
+    }
+    if let Some(at) = remove {
+        list.remove(at);
+    }
+    if ui.button("+ unshared decodes").clicked() {
+        list.push(RequestSpec::Decode { kv: 1024, count: 8 });
+    }
+}

@@ -1,0 +1,164 @@
+//! The selection in full: the chain node → pack → CTA → SM slice → bytes, and why.
+
+use egui::{RichText, ScrollArea, Ui};
+use engine::decision::Subject;
+use engine::units::{NodeIdx, PackIdx, grouped};
+
+use super::{Frame, empty, figure};
+use crate::window::command::Command;
+use crate::window::selection::Selection;
+use crate::window::worker::Shown;
+
+/// Most lines of a list; the rest is counted.
+const MOST: usize = 60;
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
+    let Some(shown) = frame.shown else {
+        empty(ui, frame.tokens, super::no_run(frame));
+        return;
+    };
+    ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+        if !frame.selected.is_some() {
+            overview(ui, frame, shown);
+            return;
+        }
+        if let Some(node) = frame.selected.node {
+            node_part(ui, frame, shown, node);
+        }
+        if let Some(pack) = frame.selected.pack {
+            pack_part(ui, frame, shown, pack);
+        }
+        if let Selection::Cta(span) = frame.selected.what {
+            cta_part(ui, frame, shown, span);
+        }
+        decisions(ui, frame, shown);
+    });
+}
+
+fn heading(ui: &mut Ui, frame: &Frame<'_>, text: &str, what: Selection) {
+    ui.add_space(4.0);
+    let selected = frame.selected.what == what;
+    let response = ui.selectable_label(selected, RichText::new(text).strong());
+    frame.link(&response, what);
+}
+
+fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
+    let plan = &shown.planned.plan;
+    ui.label(RichText::new("The plan").strong());
+    let derived = |ui: &mut Ui, name: &str, value: String| figure(ui, frame.tokens, name, &value, "derived");
+    derived(ui, "requests", grouped(shown.planned.batch.requests().len() as u64));
+    derived(ui, "tree nodes", grouped(shown.planned.tree.nodes.len() as u64));
+    derived(ui, "packs", grouped(plan.packs.len() as u64));
+    derived(ui, "attention CTAs", grouped(plan.attention_ctas()));
+    derived(ui, "launches", plan.launches.len().to_string());
+    derived(ui, "KV tokens read", plan.kv_tokens_read().to_string());
+    derived(ui, "unique KV tokens", shown.planned.tree.unique_tokens().to_string());
+    if let Some(capture) = &shown.capture {
+        let source = capture.provenance.source.name();
+        figure(ui, frame.tokens, "makespan", &capture.makespan().to_string(), source);
+        let busy: u64 = shown.lanes.lanes.iter().map(|lane| lane.busy).sum();
+        let slot_time = shown.lanes.lanes.len() as u64 * shown.lanes.end;
+        let share = busy as f64 / (slot_time.max(1)) as f64;
+        figure(ui, frame.tokens, "slots busy", &format!("{:.1} %", share * 100.0), source);
+    }
+    ui.add_space(6.0);
+    for (tile, packs) in plan.tiles() {
+        derived(ui, &format!("tile {tile}"), format!("{packs} packs"));
+    }
+    ui.add_space(8.0);
+    let hint = "Select a node, a pack or a CTA in any view: the chain from prefix to bytes shows here, with the decisions behind it.";
+    ui.label(RichText::new(hint).color(frame.tokens.faint));
+}
+
+fn node_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, node: NodeIdx) {
+    let Some(found) = shown.planned.tree.nodes.get(node.at()) else { return };
+    heading(ui, frame, &format!("Node {}", node.0), Selection::Node(node));
+    figure(ui, frame.tokens, "tokens", &found.tokens.to_string(), "batch");
+    figure(ui, frame.tokens, "requests", &found.query_count().to_string(), "batch");
+    figure(ui, frame.tokens, "depth", &found.depth.to_string(), "batch");
+    if let Some(traffic) = shown.nodes.get(node.at()) {
+        figure(ui, frame.tokens, "read", &format!("{:.2}×", traffic.redundancy()), "derived");
+        let bytes = shown.planned.batch.shape.kv_bytes_per_token() * traffic.tokens_read.0;
+        figure(ui, frame.tokens, "KV bytes issued", &bytes.to_string(), "derived");
+    }
+    if frame.selected.pack.is_none() {
+        let packs = shown.nodes_of_packs.iter().enumerate().filter(|(_, of)| **of == node);
+        let packs: Vec<usize> = packs.map(|(at, _)| at).collect();
+        ui.horizontal_wrapped(|ui| {
+            ui.label(RichText::new("packs").color(frame.tokens.faint));
+            for at in packs.iter().take(MOST) {
+                let response = ui.link(at.to_string());
+                frame.link(&response, Selection::Pack(PackIdx::from(*at)));
+            }
+            if packs.len() > MOST {
+                ui.label(format!("and {} more", packs.len() - MOST));
+            }
+        });
+    }
+}
+
+fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
+    let plan = &shown.planned.plan;
+    let Some(found) = plan.packs.get(pack.at()) else { return };
+    heading(ui, frame, &format!("Pack {}", pack.0), Selection::Pack(pack));
+    let rows = found.queries_len * plan.shape.group();
+    figure(ui, frame.tokens, "queries", &found.queries_len.to_string(), "derived");
+    figure(ui, frame.tokens, "query rows", &format!("{rows} of {}", found.tile.m), "derived");
+    figure(ui, frame.tokens, "tile", &found.tile.to_string(), "derived");
+    figure(ui, frame.tokens, "KV tokens", &found.tokens.to_string(), "derived");
+    figure(ui, frame.tokens, "steps of the main loop", &found.tokens.0.div_ceil(u64::from(found.tile.n.max(1))).to_string(), "derived");
+    let bytes = plan.shape.kv_bytes_per_token_head() * found.tokens.0;
+    figure(ui, frame.tokens, "KV bytes a CTA", &bytes.to_string(), "derived");
+    if matches!(frame.selected.what, Selection::Cta(_)) {
+        return;
+    }
+    let ctas = shown.lanes.pack_of.iter().enumerate().filter(|(_, of)| **of == pack.0);
+    ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new("CTAs").color(frame.tokens.faint));
+        for (span, _) in ctas.take(MOST) {
+            let sm = shown.capture.as_ref().map_or(0, |capture| capture.spans.sm[span]);
+            let response = ui.link(format!("SM {sm}"));
+            frame.link(&response, Selection::Cta(span));
+        }
+    });
+}
+
+fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, at: usize) {
+    let Some(capture) = shown.capture.as_ref().filter(|capture| at < capture.spans.len()) else { return };
+    let span = capture.spans.get(at);
+    let source = capture.provenance.source.name();
+    let title = if frame.selected.pack.is_some() { "CTA" } else { "Merge CTA" };
+    heading(ui, frame, &format!("{title} {} of launch {}", span.cta, span.launch), Selection::Cta(at));
+    figure(ui, frame.tokens, "SM · slot", &format!("{} · {}", span.sm, span.slot), source);
+    figure(ui, frame.tokens, "begins", &span.begin.to_string(), source);
+    figure(ui, frame.tokens, "ends", &span.end.to_string(), source);
+    figure(ui, frame.tokens, "takes", &span.end.saturating_sub(span.begin).to_string(), source);
+    figure(ui, frame.tokens, "first tile landed after", &span.first_tile.saturating_sub(span.begin).to_string(), source);
+    figure(ui, frame.tokens, "after the main loop", &span.end.saturating_sub(span.loop_end).to_string(), source);
+}
+
+fn decisions(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
+    let lit = frame.selected;
+    let of = shown.planned.plan.decisions.iter().filter(|decision| match decision.subject {
+        Subject::Node(node) => lit.node == Some(node),
+        Subject::Pack(pack) => lit.pack == Some(pack),
+        Subject::Plan => false,
+    });
+    ui.add_space(6.0);
+    ui.label(RichText::new("Why").strong());
+    let mut any = false;
+    for decision in of.take(MOST) {
+        any = true;
+        ui.add(egui::Label::new(decision.sentence()).wrap());
+        if let Some(constant) = decision.constant.filter(|constant| constant.name == "split_constant")
+            && let Some(flip) = constant.flips_at
+            && ui.small_button(format!("try {flip:.2}")).on_hover_text("replan with the constant just past where this choice flips").clicked()
+        {
+            frame.send(Command::SplitConstant(flip * if flip > constant.value { 1.01 } else { 0.99 }));
+        }
+    }
+    if !any {
+        ui.label(RichText::new("No decision was recorded for this; its parent or its packs have them.").color(frame.tokens.faint));
+    }
+}

@@ -1,0 +1,23 @@
+//! Warnings, errors and times, newest last.
+
+use egui::{RichText, ScrollArea, Ui};
+
+use super::{Frame, Level, empty};
+
+/// Draws the log.
+pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
+    if frame.log.is_empty() {
+        empty(ui, frame.tokens, "Nothing to report yet.");
+        return;
+    }
+    ScrollArea::vertical().stick_to_bottom(true).auto_shrink(false).show(ui, |ui| {
+        for (level, line) in frame.log {
+            let (sign, colour) = match level {
+                Level::Info => ("·", frame.tokens.faint),
+                Level::Warning => ("!", frame.tokens.warn),
+                Level::Error => ("×", frame.tokens.error),
+            };
+            ui.add(egui::Label::new(RichText::new(format!("{sign} {line}")).color(colour)).wrap());
+        }
+    });
+}

@@ -1,0 +1,177 @@
+//! The panels. Each gets a read-only frame, its own state and a way to send commands.
+
+pub mod batch;
+pub mod compare;
+pub mod inspector;
+pub mod log;
+pub mod packs;
+pub mod timeline;
+pub mod traffic;
+pub mod tree;
+
+use std::cell::RefCell;
+
+use egui::{Color32, RichText, Ui};
+use engine::session::PlanOptions;
+use engine::units::PackIdx;
+use engine::workload::BatchSpec;
+
+use super::command::Command;
+use super::lanes::NO_PACK;
+use super::selection::{Lit, Selection};
+use super::theme::Tokens;
+use super::worker::{Compared, Shown};
+
+/// A panel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Panel {
+    /// The batch, edited.
+    Batch,
+    /// The prefix tree.
+    Tree,
+    /// The packs.
+    Packs,
+    /// CTAs over time.
+    Timeline,
+    /// Bytes.
+    Traffic,
+    /// Ways of running side by side.
+    Compare,
+    /// The selection in full.
+    Inspector,
+    /// Warnings, errors, times.
+    Log,
+}
+
+impl Panel {
+    /// All of them, in the order of menus.
+    pub const ALL: [Self; 8] = [
+        Self::Batch,
+        Self::Tree,
+        Self::Packs,
+        Self::Timeline,
+        Self::Traffic,
+        Self::Compare,
+        Self::Inspector,
+        Self::Log,
+    ];
+
+    /// Title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Batch => "Batch",
+            Self::Tree => "Prefix tree",
+            Self::Packs => "Packs",
+            Self::Timeline => "Timeline",
+            Self::Traffic => "Traffic",
+            Self::Compare => "Compare",
+            Self::Inspector => "Inspector",
+            Self::Log => "Log",
+        }
+    }
+}
+
+/// How loud a log line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// For the record.
+    Info,
+    /// Something to know.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// Everything that a panel may read in one frame.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// The batch as edited.
+    pub spec: &'a BatchSpec,
+    /// What it is planned with.
+    pub options: &'a PlanOptions,
+    /// The last good plan and run.
+    pub shown: Option<&'a Shown>,
+    /// Whether that is older than the batch as edited.
+    pub stale: bool,
+    /// Ways side by side.
+    pub compared: &'a [Compared],
+    /// The selection.
+    pub selected: Lit,
+    /// What the pointer was on in the last frame.
+    pub hovered: Lit,
+    /// CTAs coloured by tile instead of by pack.
+    pub by_tile: bool,
+    /// Log lines.
+    pub log: &'a [(Level, String)],
+    /// Colours.
+    pub tokens: &'static Tokens,
+    /// Commands of this frame.
+    pub commands: &'a RefCell<Vec<Command>>,
+}
+
+impl Frame<'_> {
+    /// Sends a command to the logic pass.
+    pub fn send(&self, command: Command) {
+        self.commands.borrow_mut().push(command);
+    }
+
+    /// Selects on click, hovers under the pointer.
+    pub fn link(&self, response: &egui::Response, what: Selection) {
+        if response.clicked() {
+            self.send(Command::Select(what));
+        }
+        if response.hovered() {
+            self.send(Command::Hover(what));
+        }
+    }
+
+    /// Colour of a pack: that of its tree node, or of its tile.
+    pub fn pack_colour(&self, shown: &Shown, pack: u32) -> Color32 {
+        entity_colour(self.tokens, shown, pack, self.by_tile)
+    }
+
+    /// Whether a pack is lit by selection or hover.
+    pub fn lights(&self, shown: &Shown, pack: u32) -> bool {
+        shown.nodes_of_packs.get(pack as usize).is_some_and(|node| {
+            self.selected.has_pack(PackIdx(pack), *node) || self.hovered.has_pack(PackIdx(pack), *node)
+        })
+    }
+}
+
+/// Colour of a pack, or of the merge.
+pub fn entity_colour(tokens: &Tokens, shown: &Shown, pack: u32, by_tile: bool) -> Color32 {
+    match shown.planned.plan.packs.get(pack as usize) {
+        Some(found) if by_tile => tokens.entity(found.tile.m.trailing_zeros() * 3 + found.tile.n.trailing_zeros()),
+        Some(found) => tokens.entity(found.node.0),
+        None if pack == NO_PACK => tokens.merge,
+        None => tokens.idle,
+    }
+}
+
+/// A figure with its name and where it comes from.
+pub fn figure(ui: &mut Ui, tokens: &Tokens, name: &str, value: &str, source: &str) {
+    ui.horizontal(|ui| {
+        ui.label(RichText::new(name).color(tokens.faint));
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.label(RichText::new(source).small().color(tokens.faint));
+            ui.label(RichText::new(value).strong());
+        });
+    });
+}
+
+/// A sentence where there is nothing to show.
+pub fn empty(ui: &mut Ui, tokens: &Tokens, text: &str) {
+    ui.add_space(12.0);
+    ui.vertical_centered(|ui| ui.label(RichText::new(text).color(tokens.faint)));
+}
+
+/// What to say in a view that has no run.
+pub fn no_run(frame: &Frame<'_>) -> &'static str {
+    match frame.shown {
+        Some(shown) if shown.planned.batch.requests().is_empty() => {
+            "The batch is empty. Add a tree or requests on the left, or pick a sample."
+        }
+        Some(_) => "There is a plan, but it did not run; the banner says why.",
+        None => "Planning…",
+    }
+}

@@ -1,0 +1,115 @@
+//! The packs as a virtual table: rows, tile, how full it is, and why.
+
+use egui::{RichText, Sense, Ui, vec2};
+use egui_extras::{Column, TableBuilder};
+use engine::units::{PackIdx, grouped};
+
+use super::{Frame, empty};
+use crate::window::selection::Selection;
+use crate::window::worker::Shown;
+
+const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "CTAs"];
+
+/// Sorting and filter.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    sort: usize,
+    descending: bool,
+    filter: String,
+}
+
+fn key(shown: &Shown, pack: usize, column: usize) -> u64 {
+    let found = &shown.planned.plan.packs[pack];
+    let group = shown.planned.plan.shape.group();
+    match column {
+        1 => u64::from(found.node.0),
+        2 | 3 => u64::from(found.queries_len),
+        4 => u64::from(found.tile.m) << 32 | u64::from(found.tile.n),
+        5 => u64::from(found.queries_len * group) * 1000 / u64::from(found.tile.m.max(1)),
+        6 => found.tokens.0,
+        _ => pack as u64,
+    }
+}
+
+fn order(shown: &Shown, state: &State) -> Vec<usize> {
+    let packs = &shown.planned.plan.packs;
+    let wanted = state.filter.trim().replace('x', "×");
+    let fits = |at: &usize| {
+        let pack = &packs[*at];
+        wanted.is_empty() || pack.tile.to_string().contains(&wanted) || format!("node {}", pack.node.0) == wanted
+    };
+    let mut order: Vec<usize> = (0..packs.len()).filter(fits).collect();
+    order.sort_by_key(|at| (key(shown, *at, state.sort), *at));
+    if state.descending {
+        order.reverse();
+    }
+    order
+}
+
+/// Draws the table.
+pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
+    let Some(shown) = frame.shown.filter(|shown| !shown.planned.plan.packs.is_empty()) else {
+        empty(ui, frame.tokens, super::no_run(frame));
+        return;
+    };
+    let plan = &shown.planned.plan;
+    let order = order(shown, state);
+    ui.horizontal(|ui| {
+        let filter = egui::TextEdit::singleline(&mut state.filter).hint_text("tile 64×128 or node 3").desired_width(140.0);
+        ui.add(filter);
+        let ctas = plan.attention_ctas();
+        let text = format!("{} of {} packs · {} CTAs", order.len(), grouped(plan.packs.len() as u64), grouped(ctas));
+        ui.label(RichText::new(text).color(frame.tokens.faint));
+    });
+    let mut table = TableBuilder::new(ui).id_salt("packs").striped(true).sense(Sense::click());
+    for width in [58.0, 48.0, 62.0, 46.0, 66.0, 82.0, 78.0] {
+        table = table.column(Column::initial(width).at_least(36.0).clip(true));
+    }
+    let table = table.column(Column::remainder().at_least(40.0)).auto_shrink(false);
+    table
+        .header(20.0, |mut header| {
+            for (column, title) in TITLES.into_iter().enumerate() {
+                header.col(|ui| {
+                    let arrow = match (state.sort == column, state.descending) {
+                        (true, true) => " ⏷",
+                        (true, false) => " ⏶",
+                        _ => "",
+                    };
+                    let text = RichText::new(format!("{title}{arrow}")).color(frame.tokens.faint);
+                    if ui.add(egui::Button::new(text).frame(false)).clicked() {
+                        state.descending = state.sort == column && !state.descending;
+                        state.sort = column;
+                    }
+                });
+            }
+        })
+        .body(|body| body.rows(19.0, order.len(), |row| pack_row(row, frame, shown, &order)));
+}
+
+fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, order: &[usize]) {
+    let at = order[row.index()];
+    let pack = &shown.planned.plan.packs[at];
+    let rows = pack.queries_len * shown.planned.plan.shape.group();
+    row.set_selected(frame.selected.has_pack(PackIdx::from(at), pack.node));
+    row.set_hovered(frame.hovered.has_pack(PackIdx::from(at), pack.node));
+    row.col(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
+        ui.painter().rect_filled(rect, 2.0, frame.pack_colour(shown, at as u32));
+        ui.label(at.to_string());
+    });
+    row.col(|ui| _ = ui.label(pack.node.0.to_string()));
+    row.col(|ui| _ = ui.label(pack.queries_len.to_string()));
+    row.col(|ui| _ = ui.label(rows.to_string()));
+    row.col(|ui| _ = ui.label(pack.tile.to_string()));
+    row.col(|ui| {
+        let share = rows as f32 / pack.tile.m.max(1) as f32;
+        let (rect, _) = ui.allocate_exact_size(vec2(30.0, 8.0), Sense::hover());
+        ui.painter().rect_filled(rect, 2.0, frame.tokens.line);
+        let filled = rect.with_max_x(rect.left() + rect.width() * share.min(1.0));
+        ui.painter().rect_filled(filled, 2.0, frame.tokens.accent);
+        ui.label(format!("{:.0} %", share * 100.0));
+    });
+    row.col(|ui| _ = ui.label(pack.tokens.to_string()));
+    row.col(|ui| _ = ui.label(shown.planned.plan.shape.kv_heads.to_string()));
+    frame.link(&row.response(), Selection::Pack(PackIdx::from(at)));
+}

@@ -1,0 +1,307 @@
+//! CTAs over time: one group per SM, one lane per residency slot, bandwidth under the same axis.
+
+pub mod layout;
+mod paint;
+
+use egui::{PointerButton, Rect, Response, RichText, Sense, Ui};
+use engine::capture::Capture;
+use engine::units::{Bytes, Nanos, grouped};
+
+use self::layout::{Layout, View};
+use super::{Frame, empty};
+use crate::window::command::{Action, Command};
+use crate::window::lanes::NO_PACK;
+use crate::window::selection::Selection;
+use crate::window::worker::Shown;
+
+/// What is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Begin and end in nanoseconds; `None` shows all.
+    pub window: Option<(f64, f64)>,
+    scroll: f32,
+    lane_height: Option<f32>,
+    /// Range with statistics.
+    pub range: Option<(f64, f64)>,
+    drag_from: Option<f64>,
+}
+
+impl State {
+    /// Time on the screen, for a run that ends at `end`.
+    pub fn view(&self, end: u64) -> View {
+        let (begin, end) = self.window.unwrap_or((0.0, (end.max(1) as f64) * 1.01));
+        View { begin, end, scroll: self.scroll, lane_height: self.lane_height }
+    }
+
+    /// Zooms by `factor` around time `at`.
+    pub fn zoom(&mut self, end: u64, factor: f64, at: Option<f64>) {
+        let view = self.view(end);
+        let at = at.unwrap_or(f64::midpoint(view.begin, view.end));
+        let begin = at - (at - view.begin) / factor;
+        self.place(end, begin, begin + (view.end - view.begin) / factor);
+    }
+
+    /// Pans by a share of what is on the screen.
+    pub fn pan(&mut self, end: u64, share: f64) {
+        let view = self.view(end);
+        let by = (view.end - view.begin) * share;
+        self.place(end, view.begin + by, view.end + by);
+    }
+
+    /// Shows a span of time, within the run.
+    pub fn place(&mut self, end: u64, from: f64, to: f64) {
+        let whole = end.max(1) as f64 * 1.01;
+        let width = (to - from).clamp(4.0, whole.max(4.0));
+        if width >= whole {
+            self.window = None;
+            return;
+        }
+        let begin = from.clamp(0.0, whole - width);
+        self.window = Some((begin, begin + width));
+    }
+
+    /// Handles an action of the table; false if it is none of the timeline's.
+    pub fn act(&mut self, action: Action, shown: &Shown, selected: Selection) -> bool {
+        let end = shown.lanes.end;
+        match action {
+            Action::ZoomIn => self.zoom(end, 1.3, None),
+            Action::ZoomOut => self.zoom(end, 1.0 / 1.3, None),
+            Action::PanLeft => self.pan(end, -0.12),
+            Action::PanRight => self.pan(end, 0.12),
+            Action::Fit => (self.window, self.lane_height, self.scroll) = (None, None, 0.0),
+            Action::Focus => match (&shown.capture, selected) {
+                (Some(capture), Selection::Cta(at)) if at < capture.spans.len() => {
+                    let before = self.window;
+                    self.focus(end, &capture.spans.get(at));
+                    if before == self.window {
+                        self.window = None;
+                    }
+                }
+                _ => self.window = None,
+            },
+            _ => return false,
+        }
+        true
+    }
+
+    fn focus(&mut self, end: u64, span: &engine::capture::Span) {
+        let (begin, finish) = (span.begin.as_f64(), span.end.as_f64());
+        let margin = (finish - begin).max(1.0) * 0.3;
+        self.place(end, begin - margin, finish + margin);
+    }
+}
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
+    let Some((shown, capture)) = frame.shown.and_then(|shown| Some((shown, shown.capture.as_deref()?))) else {
+        empty(ui, frame.tokens, super::no_run(frame));
+        return;
+    };
+    header(ui, frame, shown, capture, state);
+    let (outer, response) = ui.allocate_exact_size(ui.available_size().max(egui::vec2(80.0, 60.0)), Sense::click_and_drag());
+    let regions = paint::regions(outer, !capture.counters.is_empty());
+    let layout = Layout::new(&shown.lanes, state.view(shown.lanes.end), regions.lanes);
+    input(ui, &response, &layout, shown, state);
+    let layout = Layout::new(&shown.lanes, state.view(shown.lanes.end), regions.lanes);
+    paint::all(ui, frame, shown, capture, &layout, &regions, state.range);
+    pointer(frame, &response, &layout, shown, capture, state);
+    nodes(ui, &layout, shown);
+}
+
+fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, capture: &Capture, state: &mut State) {
+    ui.horizontal_wrapped(|ui| {
+        let source = capture.provenance.source.name();
+        ui.label(RichText::new(format!("makespan {}", capture.makespan())).strong());
+        ui.label(RichText::new(source).color(frame.tokens.warn));
+        let busy: u64 = shown.lanes.lanes.iter().map(|lane| lane.busy).sum();
+        let total = (shown.lanes.lanes.len() as u64 * shown.lanes.end).max(1);
+        let text = format!(
+            "{} CTAs on {} SMs × {} slots · slots busy {:.1} %",
+            grouped(capture.spans.len() as u64),
+            capture.provenance.sm_count,
+            capture.slots_per_sm(),
+            busy as f64 / total as f64 * 100.0
+        );
+        ui.label(RichText::new(text).color(frame.tokens.faint));
+        let mut by_tile = frame.by_tile;
+        ui.label("colour");
+        ui.selectable_value(&mut by_tile, false, "pack");
+        ui.selectable_value(&mut by_tile, true, "tile");
+        if by_tile != frame.by_tile {
+            frame.send(Command::Act(Action::Colour));
+        }
+        if ui.button("Fit").clicked() {
+            frame.send(Command::Act(Action::Fit));
+        }
+        if let Some((from, to)) = state.range {
+            ui.label(RichText::new(statistics(shown, capture, from, to)).color(frame.tokens.accent));
+            if ui.small_button("×").on_hover_text("drop the range").clicked() {
+                state.range = None;
+            }
+        }
+    });
+}
+
+/// Busy, idle, CTAs and bytes of a range.
+fn statistics(shown: &Shown, capture: &Capture, from: f64, to: f64) -> String {
+    let (from, to) = (from.max(0.0) as u64, to.max(0.0) as u64);
+    let spans = &capture.spans;
+    let (mut busy, mut ctas, mut bytes) = (0_u64, 0_u64, 0.0);
+    for at in 0..spans.len() {
+        let within = spans.end[at].min(to).saturating_sub(spans.begin[at].max(from));
+        if within == 0 {
+            continue;
+        }
+        busy += within;
+        ctas += 1;
+        if let Some(pack) = shown.planned.plan.packs.get(shown.lanes.pack_of[at] as usize) {
+            let whole = (spans.end[at] - spans.begin[at]).max(1) as f64;
+            bytes += pack.tokens.as_f64() * shown.planned.plan.shape.kv_bytes_per_token_head().as_f64() * within as f64 / whole;
+        }
+    }
+    let slot_time = (to.saturating_sub(from)).saturating_mul(shown.lanes.lanes.len() as u64).max(1);
+    let share = busy as f64 / slot_time as f64 * 100.0;
+    format!(
+        "range {} · busy {share:.1} % · bubbles {:.1} % · {} CTAs · ≈ {} KV issued (derived)",
+        Nanos(to.saturating_sub(from)),
+        100.0 - share,
+        grouped(ctas),
+        Bytes(bytes as u64)
+    )
+}
+
+fn input(ui: &Ui, response: &Response, layout: &Layout, shown: &Shown, state: &mut State) {
+    let end = shown.lanes.end;
+    if let Some(pos) = response.hover_pos() {
+        let (zoom, scroll) = ui.input(|input| (input.zoom_delta(), input.smooth_scroll_delta()));
+        if (zoom - 1.0).abs() > 1e-4 {
+            state.zoom(end, f64::from(zoom), Some(layout.time(pos.x)));
+        } else {
+            if scroll.x.abs() > 0.0 {
+                state.pan(end, f64::from(-scroll.x / layout.rect.width().max(1.0)));
+            }
+            let most = (layout.height() - layout.rect.height()).max(0.0);
+            state.scroll = (state.scroll - scroll.y).clamp(0.0, most);
+        }
+    }
+    let at = |pos: egui::Pos2| snapped(layout, shown, pos);
+    for button in [PointerButton::Primary, PointerButton::Middle] {
+        if response.drag_started_by(button) {
+            state.drag_from = response.interact_pointer_pos().map(at);
+        }
+        if response.dragged_by(button)
+            && let (Some(from), Some(pos)) = (state.drag_from, response.interact_pointer_pos())
+        {
+            let to = at(pos);
+            state.range = Some((from.min(to), from.max(to)));
+        }
+    }
+    if response.drag_stopped_by(PointerButton::Middle)
+        && let Some((from, to)) = state.range.take()
+    {
+        state.place(end, from, to);
+    }
+}
+
+/// Time under the pointer, at the edge of a slice where one is within 6 pixels.
+fn snapped(layout: &Layout, shown: &Shown, pos: egui::Pos2) -> f64 {
+    let time = layout.time(pos.x).clamp(0.0, shown.lanes.end as f64);
+    let near = layout.ns_per_px() * 6.0;
+    let Some(capture) = &shown.capture else { return time };
+    let lane = layout.lane_at(pos.y).and_then(|lane| shown.lanes.lanes.get(lane));
+    let Some(lane) = lane else { return time };
+    let probes = [time, time - near, time + near];
+    let edges = probes.into_iter().filter_map(|probe| shown.lanes.hit(&capture.spans, lane, probe.max(0.0) as u64));
+    edges
+        .flat_map(|at| [capture.spans.begin[at] as f64, capture.spans.end[at] as f64])
+        .filter(|edge| (edge - time).abs() <= near)
+        .min_by(|a, b| (a - time).abs().total_cmp(&(b - time).abs()))
+        .unwrap_or(time)
+}
+
+fn pointer(frame: &Frame<'_>, response: &Response, layout: &Layout, shown: &Shown, capture: &Capture, state: &mut State) {
+    let Some(pos) = response.hover_pos().filter(|pos| layout.rect.contains(*pos)) else { return };
+    let time = layout.time(pos.x).max(0.0) as u64;
+    let lane = layout.lane_at(pos.y).and_then(|lane| shown.lanes.lanes.get(lane));
+    let hit = lane.and_then(|lane| shown.lanes.hit(&capture.spans, lane, time));
+    if let Some(at) = hit {
+        frame.link(response, Selection::Cta(at));
+        if response.double_clicked() {
+            state.focus(shown.lanes.end, &capture.spans.get(at));
+        }
+        let text = tooltip(layout, shown, capture, at);
+        response.clone().on_hover_text_at_pointer(text);
+        return;
+    }
+    if response.double_clicked() {
+        frame.send(Command::Act(Action::Fit));
+    } else if response.clicked() {
+        frame.send(Command::Select(Selection::None));
+        state.range = None;
+    }
+    if let Some(lane) = lane {
+        let after = capture.spans.end[lane.spans.clone()].partition_point(|end| *end <= time);
+        let from = if after == 0 { 0 } else { capture.spans.end[lane.spans.start + after - 1] };
+        let to = capture.spans.begin.get(lane.spans.start + after).filter(|_| lane.spans.start + after < lane.spans.end);
+        let to = to.copied().unwrap_or(shown.lanes.end);
+        if to > from {
+            let text = format!("SM {} slot {}: bubble of {} ({} to {})", lane.sm, lane.slot, Nanos(to - from), Nanos(from), Nanos(to));
+            response.clone().on_hover_text_at_pointer(text);
+        }
+    }
+}
+
+fn tooltip(layout: &Layout, shown: &Shown, capture: &Capture, at: usize) -> String {
+    let span = capture.spans.get(at);
+    let mut folded = 0;
+    let lane = shown.lanes.lanes.iter().find(|lane| lane.spans.contains(&at));
+    if let Some(lane) = lane {
+        let fold = (layout.ns_per_px() * crate::window::lanes::FOLD_PX).ceil() as u64;
+        let view = layout.view.begin.max(0.0) as u64..layout.view.end.max(0.0) as u64;
+        shown.lanes.pieces(&capture.spans, lane, view, fold, |piece| {
+            if (piece.first..piece.first + piece.count as usize).contains(&at) {
+                folded = piece.count;
+            }
+        });
+    }
+    let pack = shown.lanes.pack_of[at];
+    let what = match shown.planned.plan.packs.get(pack as usize) {
+        Some(found) if pack != NO_PACK => {
+            format!("pack {pack} · tile {} · {} queries · {} KV tokens", found.tile, found.queries_len, found.tokens)
+        }
+        _ => "merge of partial results".to_owned(),
+    };
+    let mut text = format!(
+        "CTA {} of launch {} · SM {} slot {}\n{what}\n{} to {}, takes {} ({})",
+        span.cta,
+        span.launch,
+        span.sm,
+        span.slot,
+        span.begin,
+        span.end,
+        span.end.saturating_sub(span.begin),
+        capture.provenance.source.name()
+    );
+    if folded > 1 {
+        text.push_str(&format!("\n{folded} CTAs are folded into this block; zoom in to part them"));
+    }
+    text
+}
+
+/// An accessibility node for each SM on the screen.
+fn nodes(ui: &Ui, layout: &Layout, shown: &Shown) {
+    for first in layout.visible().step_by(layout.slots) {
+        let lanes = &shown.lanes.lanes[first..(first + layout.slots).min(shown.lanes.lanes.len())];
+        let Some(lane) = lanes.first() else { break };
+        let ctas: usize = lanes.iter().map(|lane| lane.spans.len()).sum();
+        let busy: u64 = lanes.iter().map(|lane| lane.busy).sum();
+        let share = busy as f64 / (shown.lanes.end.max(1) * lanes.len() as u64) as f64 * 100.0;
+        let top = layout.top(first);
+        let rect = Rect::from_x_y_ranges(layout.rect.x_range(), top..=top + layout.group());
+        let response = ui.interact(rect, ui.scope_id().with(("sm", lane.sm)), Sense::hover());
+        let sm = lane.sm;
+        response.widget_info(|| {
+            egui::WidgetInfo::labeled(egui::Role::Group, true, format!("SM {sm}: {ctas} CTAs, busy {share:.0} %"))
+        });
+    }
+}
