@@ -3,7 +3,7 @@
 
 use engine::cancel::Cancel;
 use engine::plan::Strategy as LaunchStrategy;
-use engine::session::{self, Planned};
+use engine::session::{self, Planned, RunOptions};
 use engine::workload::{AttentionShape, BatchSpec, Dtype, NodeSpec, PrefixTree, RequestSpec};
 use proptest::prelude::*;
 
@@ -16,6 +16,20 @@ fn assert_right(planned: &Planned, seed: u64, what: &str) {
     let report = session::check(planned, seed, &Cancel::default()).unwrap();
     assert_eq!(report.rows, report.rows_total, "{what}: every row is compared");
     assert!(report.max_rel_err <= TOLERANCE, "{what}: relative error {}", report.max_rel_err);
+    assert_run_adds_up(planned, what);
+}
+
+/// A simulated run keeps every invariant of a capture, and its bubbles fill what is not busy.
+fn assert_run_adds_up(planned: &Planned, what: &str) {
+    let capture = session::simulate(planned, &RunOptions::default(), &Cancel::default()).unwrap();
+    let findings = engine::capture::verify(&capture);
+    assert!(findings.is_empty(), "{what}: {findings:?}");
+    let bubbles = engine::metrics::bubbles(&capture.plan, &capture);
+    let busy: u64 = capture.spans.iter().map(|span| (span.end - span.begin).0).sum();
+    let idle: u64 = bubbles.bubbles.iter().map(|bubble| bubble.slot_time.0).sum();
+    assert_eq!(bubbles.busy_slot.0, busy, "{what}: spans of a lane do not overlap, so busy is their sum");
+    assert_eq!(busy + idle, capture.slots() * capture.makespan().0, "{what}");
+    assert_eq!(bubbles.total_slot.0, busy + idle, "{what}");
 }
 
 #[test]

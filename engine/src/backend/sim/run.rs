@@ -26,6 +26,8 @@ enum Event {
     Loads(u32),
     /// A CTA is done, after its epilogue.
     Done(u32),
+    /// A persistent worker has merged what its task completed.
+    Merged(u32),
 }
 
 /// A CTA, or the task that a persistent worker is at.
@@ -33,7 +35,6 @@ enum Event {
 struct Cta {
     span: Span,
     sm: usize,
-    begin: f64,
     footprint: Footprint,
     first_tile: f64,
 }
@@ -220,6 +221,7 @@ impl<'a> Simulation<'a> {
             }
             Event::Loads(cta) => self.start_main_loop(cta),
             Event::Done(cta) => self.cta_done(cta),
+            Event::Merged(cta) => self.merge_done(cta),
         }
     }
 
@@ -263,7 +265,7 @@ impl<'a> Simulation<'a> {
             loop_end: Nanos::ZERO,
             end: Nanos::ZERO,
         };
-        let cta = Cta { span, sm, begin, footprint, first_tile: begin };
+        let cta = Cta { span, sm, footprint, first_tile: begin };
         let slot = self.store(cta);
         self.at(begin + self.model.device.sim.cta_prologue.as_f64(), Event::Loads(slot));
     }
@@ -304,50 +306,53 @@ impl<'a> Simulation<'a> {
     }
 
     fn cta_done(&mut self, slot: u32) {
-        let mut cta = self.ctas[slot as usize];
-        self.free_ctas.push(slot);
+        let cta = &mut self.ctas[slot as usize];
         cta.span.end = Nanos((self.now.round() as u64).max(cta.span.begin.0 + 1));
-        self.outcome.spans.push(cta.span);
-        let launch = cta.span.launch as usize;
-        self.progress[launch].end = self.now;
-        if matches!(self.plan.launches[launch].kind, LaunchKind::Persistent(_)) && cta.span.kind == SpanKind::Attention
-        {
-            self.task_done(cta);
-            return;
+        let span = cta.span;
+        self.outcome.spans.push(span);
+        let launch = &self.plan.launches[span.launch as usize];
+        if matches!(launch.kind, LaunchKind::Persistent(_)) {
+            let merging = self.complete_partials(&span);
+            if merging > 0.0 {
+                self.at(self.now + merging, Event::Merged(slot));
+                return;
+            }
         }
-        self.leave(launch, &cta);
+        self.release(slot);
     }
 
-    /// A CTA or worker leaves its SM; the launch may be done with it.
+    fn merge_done(&mut self, slot: u32) {
+        let span = self.ctas[slot as usize].span;
+        let (begin, kind) = (span.end, SpanKind::Merge);
+        let end = Nanos((self.now.round() as u64).max(begin.0 + 1));
+        self.outcome.spans.push(Span { kind, begin, first_tile: begin, loop_end: end, end, ..span });
+        self.release(slot);
+    }
+
+    /// A CTA leaves its SM; a persistent worker takes the next task instead while there is one.
+    fn release(&mut self, slot: u32) {
+        let cta = self.ctas[slot as usize];
+        self.free_ctas.push(slot);
+        let launch = cta.span.launch as usize;
+        let progress = &mut self.progress[launch];
+        progress.end = self.now;
+        let persistent = matches!(self.plan.launches[launch].kind, LaunchKind::Persistent(_));
+        if persistent && progress.taken < progress.ctas {
+            progress.done += 1;
+            // Rounding may have put the last span's end up to a nanosecond past now.
+            let begin = self.now.ceil() + 1.0 + self.model.device.sim.queue_pop.as_f64();
+            self.begin_cta(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin);
+        } else {
+            self.leave(launch, &cta);
+        }
+    }
+
+    /// Gives the room back; the launch may be done.
     fn leave(&mut self, launch: usize, cta: &Cta) {
         self.sms.free(cta.sm, cta.span.slot, cta.footprint);
         self.progress[launch].done += 1;
         if self.progress[launch].done == self.progress[launch].ctas {
             self.launch_done(launch);
-        }
-    }
-
-    /// A persistent worker is done with a task: it merges what is complete now, takes the next task
-    /// or leaves.
-    fn task_done(&mut self, cta: Cta) {
-        let launch = cta.span.launch as usize;
-        let merging = self.complete_partials(&cta.span);
-        let mut free_at = self.now;
-        if merging > 0.0 {
-            free_at += merging;
-            let end = Nanos((free_at.round() as u64).max(cta.span.end.0 + 1));
-            let (begin, kind) = (cta.span.end, SpanKind::Merge);
-            self.outcome.spans.push(Span { kind, begin, first_tile: begin, loop_end: end, end, ..cta.span });
-            free_at = free_at.max(end.as_f64());
-        }
-        self.progress[launch].end = self.progress[launch].end.max(free_at);
-        let progress = &mut self.progress[launch];
-        if progress.taken < progress.ctas {
-            progress.done += 1;
-            let begin = free_at + self.model.device.sim.queue_pop.as_f64();
-            self.begin_cta(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin.max(cta.begin));
-        } else {
-            self.leave(launch, &cta);
         }
     }
 
