@@ -7,9 +7,11 @@
 )]
 
 mod bad_input;
+mod capture_file;
 mod cli;
 mod common;
 mod forms;
 mod golden;
 mod plans;
 mod program;
+mod runs;

@@ -29,15 +29,10 @@ pub(crate) fn finish(spec: &BatchSpec, options: &PlanOptions, repeats: u32) -> O
 pub(crate) fn run_planned(planned: &Planned, repeats: u32, check: Option<&CheckReport>) -> Outcome<Finished> {
     let run = RunOptions { repeats, l2: L2State::Cold, command: super::command_line() };
     let capture = session::simulate(planned, &run, &Cancel::default())?;
-    let _report = session::report_of(&planned.batch, &planned.tree, &capture);
+    let report = session::report_of(&planned.batch, &planned.tree, &capture);
     let plan = super::plan::timed_json(planned)?;
-    let json = run_json(plan, &capture, &figures(), check);
+    let json = run_json(plan, &capture, &report.bubbles, &report.bandwidth, check);
     Ok(Finished { capture, json })
-}
-
-fn figures() -> engine::export::RunFigures {
-    let bandwidth = engine::export::BandwidthJson { achieved_bytes_per_s: 0, peak_bytes_per_s: 0, utilization: 0.0 };
-    engine::export::RunFigures { busy_slot: Nanos(0), total_slot: Nanos(0), bubbles: Vec::new(), bandwidth }
 }
 
 /// Headings of [`row`].

@@ -69,10 +69,10 @@ fn text(name: &str, run: &RunJson) -> String {
     say(
         "bandwidth",
         format!(
-            "{}/s of {}/s, {:.1}%",
+            "issued {}/s; HBM {:.1}% of {}/s",
             Bytes(bandwidth.achieved_bytes_per_s),
-            Bytes(bandwidth.peak_bytes_per_s),
-            100.0 * bandwidth.utilization
+            100.0 * bandwidth.utilization,
+            Bytes(bandwidth.peak_bytes_per_s)
         ),
     );
     if let Some(check) = &run.check {
@@ -86,7 +86,7 @@ fn text(name: &str, run: &RunJson) -> String {
         |name: &str, time: u64| bubbles.row(vec![name.to_owned(), time.to_string(), percent(time, run.total_slot_ns)]);
     row("busy", run.busy_slot_ns);
     for bubble in &run.bubbles {
-        row(&bubble.cause, bubble.slot_ns);
+        row(bubble.cause, bubble.slot_ns);
     }
     row("total", run.total_slot_ns);
     format!("{out}\n{}", bubbles.text())

@@ -10,8 +10,8 @@ use crate::workload::{BatchSpec, Limits, PrefixTree};
 const MOST_SMS: u32 = 4096;
 /// See [`MOST_SMS`].
 const MOST_LANES: u32 = 1024;
-/// Thirteen days, so that sums of times over any capture stay far from overflow.
-const LAST: Nanos = Nanos(1 << 50);
+/// Eighteen minutes; times the most lanes of the most SMs still far from overflow.
+const LAST: Nanos = Nanos(1 << 40);
 
 type Fits = Result<(), String>;
 

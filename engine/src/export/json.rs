@@ -7,10 +7,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::capture::{Capture, L2State, Source};
-use crate::metrics::Traffic;
+use crate::metrics::{Bandwidth, BubbleReport, Traffic};
 use crate::numerics::CheckReport;
 use crate::plan::LaunchPlan;
-use crate::units::Nanos;
 use crate::workload::{Batch, PrefixTree};
 
 /// Version of these objects.
@@ -140,7 +139,7 @@ fn traffic_json(traffic: &Traffic) -> TrafficJson {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BubbleJson {
     /// Name of the cause.
-    pub cause: String,
+    pub cause: &'static str,
     /// Slot time.
     pub slot_ns: u64,
 }
@@ -176,19 +175,6 @@ pub struct CheckJson {
     pub rows: u64,
     /// Largest relative error.
     pub max_rel_err: f64,
-}
-
-/// Figures of a run as the metrics give them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunFigures {
-    /// Slot time in which a CTA was resident.
-    pub busy_slot: Nanos,
-    /// Slots × makespan.
-    pub total_slot: Nanos,
-    /// Idle slot time by cause, in the order of tables.
-    pub bubbles: Vec<(String, Nanos)>,
-    /// Bandwidth.
-    pub bandwidth: BandwidthJson,
 }
 
 /// `run --json`: the plan object, and how it ran.
@@ -232,7 +218,13 @@ pub struct RunJson {
 }
 
 /// The run object.
-pub fn run_json(plan: PlanJson, capture: &Capture, figures: &RunFigures, check: Option<&CheckReport>) -> RunJson {
+pub fn run_json(
+    plan: PlanJson,
+    capture: &Capture,
+    bubbles: &BubbleReport,
+    bandwidth: &Bandwidth,
+    check: Option<&CheckReport>,
+) -> RunJson {
     let mut makespans: Vec<u64> = capture.times.makespans.iter().map(|time| time.0).collect();
     makespans.sort_unstable();
     RunJson {
@@ -247,15 +239,19 @@ pub fn run_json(plan: PlanJson, capture: &Capture, figures: &RunFigures, check: 
         makespan_ns: median(&makespans),
         makespan_min_ns: makespans.first().copied().unwrap_or(0),
         makespan_max_ns: makespans.last().copied().unwrap_or(0),
-        slots: capture.slots(),
-        busy_slot_ns: figures.busy_slot.0,
-        total_slot_ns: figures.total_slot.0,
-        bubbles: figures
+        slots: bubbles.slots,
+        busy_slot_ns: bubbles.busy_slot.0,
+        total_slot_ns: bubbles.total_slot.0,
+        bubbles: bubbles
             .bubbles
             .iter()
-            .map(|(cause, time)| BubbleJson { cause: cause.clone(), slot_ns: time.0 })
+            .map(|bubble| BubbleJson { cause: bubble.cause.name(), slot_ns: bubble.slot_time.0 })
             .collect(),
-        bandwidth: figures.bandwidth,
+        bandwidth: BandwidthJson {
+            achieved_bytes_per_s: bandwidth.achieved_bytes_per_s,
+            peak_bytes_per_s: bandwidth.peak_bytes_per_s,
+            utilization: bandwidth.utilization,
+        },
         measured: measured(capture),
         probe_overhead: capture.probe_overhead,
         check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err }),

@@ -281,4 +281,26 @@ mod tests {
         assert_eq!(place(parse_heads("32/8/1")).0, 4);
         assert_eq!(place(parse_window("3:0")).0, 2);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_a_form_panic(text in "[0-9,_x@/:µ ]{0,24}|.{0,24}") {
+            let spec = parse_tree(&text, AttentionShape::default());
+            drop(spec.and_then(|spec| spec.build()));
+            let decode = parse_decode(&text);
+            let prefill = parse_prefill(&text);
+            for request in [decode, prefill].into_iter().flatten() {
+                let spec = BatchSpec { requests: vec![request], ..BatchSpec::empty(AttentionShape::default()) };
+                drop(spec.build());
+            }
+            drop((parse_heads(&text), parse_window(&text)));
+        }
+
+        #[test]
+        fn the_place_of_an_error_lies_in_the_text(text in "[0-9,_]{0,24}") {
+            if let Err(Error::Form { at: Some(at), .. }) = parse_tree(&text, AttentionShape::default()) {
+                proptest::prop_assert!(at <= text.len() && text.is_char_boundary(at));
+            }
+        }
+    }
 }

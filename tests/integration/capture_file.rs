@@ -1,0 +1,53 @@
+//! Capture files through the real program, and the kept file of each version.
+
+use std::fs;
+
+use engine::capture;
+
+use crate::program::{fixture, packscope, packscope_in};
+
+/// The file of version 1, as the first build wrote it. It is never rewritten: a later build reads
+/// it as it stands.
+const VERSION_1: &str = "capture-v1.pscope";
+
+#[test]
+fn the_kept_file_of_version_1_still_reads() {
+    let loaded = capture::read(fixture(VERSION_1).as_ref()).unwrap();
+    assert_eq!(loaded.missing, Vec::<String>::new());
+    let capture = &loaded.capture;
+    assert_eq!(capture.batch.name, "Explicit block tables");
+    assert_eq!(capture.plan.scheduler, "pat");
+    assert_eq!(capture.provenance.device, "h200-sxm");
+    assert_eq!(capture::verify(capture), Vec::new());
+    assert_eq!(packscope(&["verify", &fixture(VERSION_1)]).code, 0);
+}
+
+#[test]
+fn a_real_file_cut_at_any_byte_is_refused_or_says_what_is_missing() {
+    let bytes = fs::read(fixture(VERSION_1)).unwrap();
+    for cut in 0..bytes.len() {
+        match capture::from_bytes(&bytes[..cut]) {
+            Ok(loaded) => assert!(!loaded.missing.is_empty(), "cut at {cut} went unnoticed"),
+            Err(error) => assert!(error.to_string().contains("capture"), "cut at {cut}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_program_opens_what_is_left_of_a_cut_file() {
+    let bytes = fs::read(fixture(VERSION_1)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let write = |name: &str, bytes: &[u8]| fs::write(at.join(name), bytes).unwrap();
+    write("early.pscope", &bytes[..40]);
+    packscope_in(at, &["verify", "early.pscope"]).fails(2, &["early.pscope", "damaged past use"]);
+    write("late.pscope", &bytes[..bytes.len() - 9]);
+    let late = packscope_in(at, &["verify", "late.pscope"]);
+    assert_eq!(late.code, 1, "{}", late.stderr);
+    assert!(late.stderr.contains("missing the end of the file"), "{}", late.stderr);
+    assert!(late.stdout.contains("not sound"), "{}", late.stdout);
+    let mut newer = bytes.clone();
+    newer[8] = 2;
+    write("newer.pscope", &newer);
+    packscope_in(at, &["verify", "newer.pscope"]).fails(2, &["version 2", "up to version 1", "update packscope"]);
+}

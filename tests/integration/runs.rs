@@ -1,0 +1,177 @@
+//! Runs on the simulator through the real program: fields, identities, files, baselines.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::program::{packscope, packscope_in};
+
+/// Fields that `run --json` adds to those of `plan --json`.
+const RUN_FIELDS: [&str; 16] = [
+    "backend",
+    "source",
+    "repeats",
+    "l2",
+    "makespan_ns",
+    "makespan_min_ns",
+    "makespan_max_ns",
+    "slots",
+    "busy_slot_ns",
+    "total_slot_ns",
+    "bubbles",
+    "bandwidth",
+    "measured",
+    "probe_overhead",
+    "check",
+    "warnings",
+];
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a whole number"))
+}
+
+/// busy + all bubbles = total = slots × makespan, in integers.
+fn holds_together(run: &Value) {
+    let bubbles: u64 = run["bubbles"].as_array().unwrap().iter().map(|bubble| number(&bubble["slot_ns"])).sum();
+    let total = number(&run["total_slot_ns"]);
+    assert_eq!(number(&run["busy_slot_ns"]) + bubbles, total);
+    assert_eq!(number(&run["slots"]) * number(&run["makespan_ns"]), total);
+}
+
+#[test]
+fn run_json_has_every_field_and_its_slot_time_adds_up() {
+    let plan = packscope(&["plan", "teach-2-two-levels", "--json"]).json();
+    let run = packscope(&["run", "teach-2-two-levels", "--check", "--json"]).json();
+    for field in RUN_FIELDS.into_iter().chain(plan.as_object().unwrap().keys().map(String::as_str)) {
+        assert!(run.get(field).is_some(), "{field} is missing");
+    }
+    assert_eq!(run.as_object().unwrap().len(), RUN_FIELDS.len() + plan.as_object().unwrap().len());
+    assert_eq!((run["source"].as_str(), run["backend"].as_str()), (Some("simulated"), Some("sim")));
+    for counter in ["dram_read_bytes", "dram_write_bytes", "l2_read_bytes", "tensor_active"] {
+        assert!(run["measured"][counter].is_null() && run["measured"].get(counter).is_some(), "{counter}");
+    }
+    holds_together(&run);
+    assert!(number(&run["makespan_ns"]) > 0);
+    assert!(run["check"]["max_rel_err"].as_f64().unwrap() < 1e-5);
+    assert!(number(&run["check"]["rows"]) > 0);
+}
+
+#[test]
+fn compare_has_one_run_a_choice_with_the_first_as_baseline() {
+    let args = ["compare", "pat-09", "--schedulers", "pat,query-centric", "--strategies", "serial,fused", "--json"];
+    let json = packscope(&args).json();
+    assert_eq!((json["schema"].as_u64(), json["baseline"].as_u64()), (Some(1), Some(0)));
+    let runs = json["runs"].as_array().unwrap();
+    let names: Vec<(&str, &str)> =
+        runs.iter().map(|run| (run["scheduler"].as_str().unwrap(), run["strategy"].as_str().unwrap())).collect();
+    let expected = [("pat", "serial"), ("pat", "fused"), ("query-centric", "serial"), ("query-centric", "fused")];
+    assert_eq!(names, expected);
+    runs.iter().for_each(holds_together);
+    let text = packscope(&["compare", "pat-09"]);
+    assert!(text.stdout.contains("simulated") && text.stdout.contains("biggest bubble"), "{}", text.stdout);
+}
+
+#[test]
+fn a_capture_written_by_run_verifies_and_exports() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for strategy in ["serial", "streams", "fused"] {
+        let run = packscope_in(at, &["run", "teach-7-chat-forest", "--strategy", strategy, "-o", "a.pscope", "--json"]);
+        let run = run.json();
+        let verified = packscope_in(at, &["verify", "a.pscope", "--json"]);
+        assert_eq!(verified.code, 0, "{strategy}: {}", verified.stdout);
+        let verified = verified.json();
+        assert_eq!(verified["sound"], true);
+        assert!(number(&verified["spans"]) >= number(&run["ctas"]));
+    }
+    packscope_in(at, &["export", "a.pscope", "--csv", "tables", "--json"]).json();
+    let spans = fs::read_to_string(at.join("tables/spans.csv")).unwrap();
+    assert!(spans.starts_with("kind,launch,cta,pack,"));
+    assert!(spans.lines().count() > 100);
+    let columns = spans.lines().next().unwrap().split(',').count();
+    assert!(spans.lines().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn without_a_command_or_display_the_demo_runs_and_leaves_its_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = packscope_in(folder.path(), &[]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("no display") && ran.stderr.contains("packscope demo"), "{}", ran.stderr);
+    for word in ["serial", "streams", "fused", "query-centric", "simulated", "vs first"] {
+        assert!(ran.stdout.contains(word), "'{word}' is not in: {}", ran.stdout);
+    }
+    assert_eq!(packscope_in(folder.path(), &["verify", "packscope-out/demo.pscope"]).code, 0);
+}
+
+#[test]
+fn prefill_chunks_are_planned_around_and_not_run_yet() {
+    assert_eq!(packscope(&["plan", "pod-c0"]).code, 0);
+    packscope(&["run", "pod-c0"]).fails(2, &["prefill", "remove"]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_fails_after_the_run_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |output: &str| packscope_in(folder.path(), &["run", "teach-9-explicit-blocks", "-o", output]);
+    run("no/such/a.pscope").fails(1, &["writing the capture", "no/such/a.pscope"]);
+    if std::path::Path::new("/dev/full").exists() {
+        run("/dev/full").fails(1, &["No space left"]);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A trace of conversations: each request goes on from an earlier one or starts anew.
+fn trace(requests: usize) -> String {
+    let mut out = String::new();
+    let mut earlier: Vec<(u64, Vec<u64>)> = Vec::new();
+    let (mut next, mut state) = (1, 12345_u64);
+    let mut random = |below: u64| {
+        // Knuth's MMIX generator: seeded, and the same everywhere.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % below
+    };
+    for position in 0..requests {
+        let (mut length, mut ids) = (random(6000) + 600, vec![0]);
+        if position > 4 && random(2) == 0 {
+            let (before, shared) = &earlier[random(earlier.len() as u64) as usize];
+            ids = shared[..(before / 512) as usize].to_vec();
+            length = before + random(2000) + 1;
+        }
+        while (ids.len() as u64) < length.div_ceil(512) {
+            ids.push(next);
+            next += 1;
+        }
+        let _ = writeln!(
+            out,
+            r#"{{"timestamp": {position}, "input_length": {length}, "output_length": 100, "hash_ids": {ids:?}}}"#
+        );
+        earlier.push((length, ids));
+    }
+    out
+}
+
+#[test]
+fn a_mooncake_window_of_256_requests_imports_plans_and_simulates() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("trace.jsonl"), trace(300)).unwrap();
+    packscope_in(at, &["import", "--mooncake", "trace.jsonl", "--window", "20:256", "--step", "7", "-o", "w.ron"]);
+    let run = packscope_in(at, &["run", "w.ron", "-o", "w.pscope", "--json"]).json();
+    assert_eq!(run["batch"]["requests"], 256);
+    assert!(number(&run["batch"]["kv_tokens_unique"]) < number(&run["batch"]["kv_tokens"]));
+    holds_together(&run);
+    assert_eq!(packscope_in(at, &["verify", "w.pscope"]).code, 0);
+}
+
+#[test]
+fn bench_states_the_floor_beside_every_time() {
+    let json = packscope(&["bench", "--set", "pat-figure-10", "--json"]).json();
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 20);
+    for run in runs {
+        assert!(number(&run["run"]["makespan_ns"]) > number(&run["floor_ns"]), "{} beats its floor", run["sample"]);
+        assert_eq!(run["run"]["source"], "simulated");
+    }
+}
