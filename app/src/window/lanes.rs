@@ -135,7 +135,7 @@ impl Lanes {
             return (at, sum);
         }
         while at < lane.spans.end && spans.begin[at] < limit {
-            let step = self.widest_step(spans, lane, at, limit, wide);
+            let step = widest_step(spans, lane, at, limit, wide);
             if let Some((length, summary)) = step {
                 sum.add(summary);
                 at += length;
@@ -151,31 +151,31 @@ impl Lanes {
         (at, sum)
     }
 
-    /// The longest summary that begins at `at` and folds whole.
-    fn widest_step(&self, spans: &Spans, lane: &Lane, at: usize, limit: u64, wide: u64) -> Option<(usize, Summary)> {
-        let local = at - lane.spans.start;
-        let mut found = None;
-        let mut length = 1;
-        for level in &lane.levels {
-            length *= FAN;
-            let last = at + length - 1;
-            if !local.is_multiple_of(length) || last >= lane.spans.end || spans.begin[last] >= limit {
-                break;
-            }
-            let summary = level[local / length];
-            if summary.widest >= wide {
-                break;
-            }
-            found = Some((length, summary));
-        }
-        found
-    }
-
     /// The span of `lane` at time `at`, in O(log n).
     pub fn hit(&self, spans: &Spans, lane: &Lane, at: u64) -> Option<usize> {
         let index = lane.spans.start + spans.end[lane.spans.clone()].partition_point(|end| *end <= at);
         (index < lane.spans.end && spans.begin[index] <= at).then_some(index)
     }
+}
+
+/// The longest summary that begins at `at` and folds whole.
+fn widest_step(spans: &Spans, lane: &Lane, at: usize, limit: u64, wide: u64) -> Option<(usize, Summary)> {
+    let local = at - lane.spans.start;
+    let mut found = None;
+    let mut length = 1;
+    for level in &lane.levels {
+        length *= FAN;
+        let last = at + length - 1;
+        if !local.is_multiple_of(length) || last >= lane.spans.end || spans.begin[last] >= limit {
+            break;
+        }
+        let summary = level[local / length];
+        if summary.widest >= wide {
+            break;
+        }
+        found = Some((length, summary));
+    }
+    found
 }
 
 fn packs_of(capture: &Capture) -> Vec<u32> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use engine::capture::Capture;
 use engine::cancel::Cancel;
-use engine::metrics::{self, NodeTraffic, Traffic};
+use engine::metrics::{self, BubbleReport, Gap, NodeTraffic, Traffic};
 use engine::pack;
 use engine::plan::Strategy;
 use engine::session::{self, PlanOptions, Planned, RunOptions};
@@ -31,6 +31,10 @@ pub struct Shown {
     pub nodes: Vec<NodeTraffic>,
     /// Tree node of each pack.
     pub nodes_of_packs: Vec<NodeIdx>,
+    /// Bubbles in all, where it ran.
+    pub bubbles: Option<BubbleReport>,
+    /// Each bubble with its cause, by SM, lane and begin.
+    pub gaps: Vec<Gap>,
     /// Wall time of the simulation.
     pub run_time: Duration,
 }
@@ -43,6 +47,8 @@ impl Shown {
             traffic: metrics::traffic(&planned.plan, &planned.batch, &planned.tree),
             nodes: metrics::node_traffic(&planned.plan, &planned.tree),
             nodes_of_packs: planned.plan.packs.iter().map(|pack| pack.node).collect(),
+            bubbles: capture.as_ref().map(|capture| metrics::bubbles(&planned.plan, capture)),
+            gaps: capture.as_ref().map(|capture| metrics::gaps(&planned.plan, capture)).unwrap_or_default(),
             capture: capture.map(Arc::new),
             planned,
             run_time,

@@ -119,7 +119,8 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize
         *left -= 1;
         ui.horizontal(|ui| {
             ui.add_space(12.0 * depth.min(12) as f32);
-            ui.label(RichText::new("■").color(frame.tokens.entity(depth as u32)));
+            let (swatch, _) = ui.allocate_exact_size(egui::vec2(4.0, 14.0), egui::Sense::hover());
+            ui.painter().rect_filled(swatch, 1.0, frame.tokens.line);
             ui.add(DragValue::new(&mut node.repeat).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("copies");
             let step = if node.children.is_empty() { 1 } else { block };
             let mut units = node.tokens / step.max(1);

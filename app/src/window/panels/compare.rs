@@ -1,6 +1,6 @@
 //! Ways of running the batch side by side, each number with its difference to the baseline.
 
-use egui::{Rect, RichText, ScrollArea, Sense, Ui, vec2};
+use egui::{RichText, ScrollArea, Sense, Ui, vec2};
 use engine::units::Nanos;
 
 use super::timeline::layout::{Layout, View};
@@ -68,7 +68,7 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, time: Nanos, is_baseli
         match baseline {
             Some(base) if !is_baseline && base.0 > 0 => {
                 let change = (time.as_f64() / base.as_f64() - 1.0) * 100.0;
-                let (sign, colour) = if change <= 0.0 { ("▼", frame.tokens.better) } else { ("▲", frame.tokens.worse) };
+                let (sign, colour) = if change <= 0.0 { ("⬇", frame.tokens.better) } else { ("⬆", frame.tokens.worse) };
                 ui.label(RichText::new(format!("{sign} {change:+.1} %")).color(colour));
             }
             _ => _ = ui.label(RichText::new("baseline").color(frame.tokens.faint)),
@@ -92,5 +92,4 @@ fn mini(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, longest: Nanos) {
     painter.add(mesh);
     let end = layout.x(capture.makespan().as_f64());
     painter.add(egui::Shape::vline(end, rect.y_range(), egui::Stroke::new(1.0, frame.tokens.text)));
-    let _: Rect = rect;
 }

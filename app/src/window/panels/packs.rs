@@ -8,7 +8,7 @@ use super::{Frame, empty};
 use crate::window::selection::Selection;
 use crate::window::worker::Shown;
 
-const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "CTAs"];
+const TITLES: [&str; 7] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens"];
 
 /// Sorting and filter.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +61,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         let text = format!("{} of {} packs · {} CTAs", order.len(), grouped(plan.packs.len() as u64), grouped(ctas));
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
-    let mut table = TableBuilder::new(ui).id_salt("packs").striped(true).sense(Sense::click());
-    for width in [58.0, 48.0, 62.0, 46.0, 66.0, 82.0, 78.0] {
+    let mut table = TableBuilder::new(ui).id_salt("packs").striped(true).sense(Sense::click()).cell_layout(egui::Layout::left_to_right(egui::Align::Center));
+    for width in [50.0, 44.0, 52.0, 40.0, 56.0, 78.0] {
         table = table.column(Column::initial(width).at_least(36.0).clip(true));
     }
     let table = table.column(Column::remainder().at_least(40.0)).auto_shrink(false);
@@ -71,8 +71,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
             for (column, title) in TITLES.into_iter().enumerate() {
                 header.col(|ui| {
                     let arrow = match (state.sort == column, state.descending) {
-                        (true, true) => " ⏷",
-                        (true, false) => " ⏶",
+                        (true, true) => " ⬇",
+                        (true, false) => " ⬆",
                         _ => "",
                     };
                     let text = RichText::new(format!("{title}{arrow}")).color(frame.tokens.faint);
@@ -110,6 +110,5 @@ fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &S
         ui.label(format!("{:.0} %", share * 100.0));
     });
     row.col(|ui| _ = ui.label(pack.tokens.to_string()));
-    row.col(|ui| _ = ui.label(shown.planned.plan.shape.kv_heads.to_string()));
     frame.link(&row.response(), Selection::Pack(PackIdx::from(at)));
 }

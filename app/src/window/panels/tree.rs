@@ -68,8 +68,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         paint_node(&painter, frame, *node, *place, *folded);
     }
     let caption = format!(
-        "width = requests ({}), height = √tokens, colour = pack of the node · {} nodes, {} unique tokens",
-        tree.order.len(),
+        "width: requests, height: √tokens, colour: pack · {} nodes, {} tokens",
         tree.nodes.len(),
         tree.unique_tokens()
     );

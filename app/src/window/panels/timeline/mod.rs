@@ -1,5 +1,6 @@
 //! CTAs over time: one group per SM, one lane per residency slot, bandwidth under the same axis.
 
+pub mod gaps;
 pub mod layout;
 mod paint;
 
@@ -15,7 +16,7 @@ use crate::window::selection::Selection;
 use crate::window::worker::Shown;
 
 /// What is looked at.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct State {
     /// Begin and end in nanoseconds; `None` shows all.
     pub window: Option<(f64, f64)>,
@@ -24,6 +25,13 @@ pub struct State {
     /// Range with statistics.
     pub range: Option<(f64, f64)>,
     drag_from: Option<f64>,
+    hatch: Option<egui::TextureHandle>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("window", &self.window).field("range", &self.range).finish_non_exhaustive()
+    }
 }
 
 impl State {
@@ -98,12 +106,14 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         return;
     };
     header(ui, frame, shown, capture, state);
+    let cause = gaps::legend(ui, frame, shown);
+    let hatch = state.hatch.get_or_insert_with(|| gaps::hatch(ui)).clone();
     let (outer, response) = ui.allocate_exact_size(ui.available_size().max(egui::vec2(80.0, 60.0)), Sense::click_and_drag());
     let regions = paint::regions(outer, !capture.counters.is_empty());
     let layout = Layout::new(&shown.lanes, state.view(shown.lanes.end), regions.lanes);
     input(ui, &response, &layout, shown, state);
     let layout = Layout::new(&shown.lanes, state.view(shown.lanes.end), regions.lanes);
-    paint::all(ui, frame, shown, capture, &layout, &regions, state.range);
+    paint::all(ui, frame, (shown, capture), &layout, &regions, &paint::Marks { range: state.range, cause, hatch });
     pointer(frame, &response, &layout, shown, capture, state);
     nodes(ui, &layout, shown);
 }
@@ -239,15 +249,20 @@ fn pointer(frame: &Frame<'_>, response: &Response, layout: &Layout, shown: &Show
         frame.send(Command::Select(Selection::None));
         state.range = None;
     }
-    if let Some(lane) = lane {
-        let after = capture.spans.end[lane.spans.clone()].partition_point(|end| *end <= time);
-        let from = if after == 0 { 0 } else { capture.spans.end[lane.spans.start + after - 1] };
-        let to = capture.spans.begin.get(lane.spans.start + after).filter(|_| lane.spans.start + after < lane.spans.end);
-        let to = to.copied().unwrap_or(shown.lanes.end);
-        if to > from {
-            let text = format!("SM {} slot {}: bubble of {} ({} to {})", lane.sm, lane.slot, Nanos(to - from), Nanos(from), Nanos(to));
-            response.clone().on_hover_text_at_pointer(text);
-        }
+    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| gaps::hit(shown, layout, lane, time)) {
+        let text = format!(
+            "SM {} slot {}: {} bubble of {}\n{} to {} ({})\n{}\n{}",
+            gap.sm,
+            gap.slot,
+            gap.cause.name().replace('-', " "),
+            gap.end.saturating_sub(gap.begin),
+            gap.begin,
+            gap.end,
+            capture.provenance.source.name(),
+            gap.cause.about(),
+            gap.cause.remedy()
+        );
+        response.clone().on_hover_text_at_pointer(text);
     }
 }
 
@@ -283,7 +298,7 @@ fn tooltip(layout: &Layout, shown: &Shown, capture: &Capture, at: usize) -> Stri
         capture.provenance.source.name()
     );
     if folded > 1 {
-        text.push_str(&format!("\n{folded} CTAs are folded into this block; zoom in to part them"));
+        text += &format!("\n{folded} CTAs are folded into this block; zoom in to part them");
     }
     text
 }

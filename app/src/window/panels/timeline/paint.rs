@@ -1,10 +1,12 @@
 //! Painting of the timeline: ruler, lanes, selection, range, bandwidth.
 
-use egui::{Align2, FontId, Painter, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
+use egui::{Align2, FontId, Painter, Rect, Stroke, StrokeKind, TextureHandle, Ui, pos2, vec2};
 use engine::capture::{Capture, CounterSeries};
+use engine::metrics::BubbleCause;
 use engine::units::Nanos;
 
 use super::super::Frame;
+use super::gaps;
 use super::layout::{Layout, ticks};
 use crate::window::lanes::Piece;
 use crate::window::selection::Selection;
@@ -40,24 +42,33 @@ pub(super) fn regions(outer: Rect, counters: bool) -> Regions {
     }
 }
 
-pub(super) fn all(
-    ui: &Ui,
-    frame: &Frame<'_>,
-    shown: &Shown,
-    capture: &Capture,
-    layout: &Layout,
-    regions: &Regions,
-    range: Option<(f64, f64)>,
-) {
+/// What lies over or under the lanes.
+#[derive(Clone)]
+pub(super) struct Marks {
+    /// Range with statistics.
+    pub(super) range: Option<(f64, f64)>,
+    /// Cause that the pointer is on in the legend.
+    pub(super) cause: Option<BubbleCause>,
+    /// Hatch of bubbles.
+    pub(super) hatch: TextureHandle,
+}
+
+pub(super) fn all(ui: &Ui, frame: &Frame<'_>, run: (&Shown, &Capture), layout: &Layout, regions: &Regions, marks: &Marks) {
+    let (shown, capture) = run;
     let painter = ui.painter_at(regions.gutter.union(regions.ruler).union(regions.strip.unwrap_or(regions.ruler)));
     painter.rect_filled(regions.lanes, 0.0, frame.tokens.canvas);
     ruler(&painter, frame, layout, regions);
+    let tint = |cause| {
+        let plain = gaps::colour(frame.tokens, cause);
+        if marks.cause.is_some_and(|lit| lit != cause) { mix(plain, frame.tokens.canvas, 0.8) } else { mix(plain, frame.tokens.canvas, 0.25) }
+    };
+    ui.painter_at(regions.lanes).add(gaps::mesh(shown, layout, &marks.hatch, tint));
     lanes(&ui.painter_at(regions.lanes), frame, shown, capture, layout);
     gutter(&ui.painter_at(regions.gutter), frame, layout, regions);
     if let Some(strip) = regions.strip {
         bandwidth(&ui.painter_at(strip.expand2(vec2(GUTTER, 0.0))), frame, capture, layout, strip);
     }
-    if let Some((from, to)) = range {
+    if let Some((from, to)) = marks.range {
         let area = Rect::from_x_y_ranges(layout.x(from)..=layout.x(to), regions.lanes.y_range());
         let fill = frame.tokens.accent.gamma_multiply(0.18);
         painter.rect(area, 0.0, fill, Stroke::new(1.0, frame.tokens.accent), StrokeKind::Inside);
@@ -77,7 +88,7 @@ fn ruler(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Region
 }
 
 fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, capture: &Capture, layout: &Layout) {
-    let focused = frame.selected.is_some() || frame.hovered.is_some();
+    let focused = frame.selected.is_some();
     let colour = |piece: &Piece| {
         let plain = frame.pack_colour(shown, piece.entity);
         let folded = if piece.count > 1 { mix(plain, frame.tokens.canvas, 0.15) } else { plain };
@@ -122,7 +133,7 @@ fn gutter(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Regio
     for lane in layout.visible().step_by(layout.slots) {
         let sm = lane / layout.slots;
         if sm.is_multiple_of(every) {
-            let y = layout.top(lane) + (layout.group() / 2.0).min(8.0);
+            let y = layout.top(lane) + (layout.group() / 2.0).clamp(6.0, 8.0);
             let place = pos2(regions.gutter.right() - 6.0, y);
             painter.text(place, Align2::RIGHT_CENTER, format!("SM {sm}"), FontId::proportional(10.5), frame.tokens.faint);
         }
@@ -137,8 +148,8 @@ fn bandwidth(painter: &Painter, frame: &Frame<'_>, capture: &Capture, layout: &L
     for (index, series) in capture.counters.iter().enumerate() {
         let colour = frame.tokens.entity(if index == 0 { 4 } else { 5 });
         painter.add(egui::Shape::line(steps(series, layout, strip, y), Stroke::new(1.5, colour)));
-        let place = strip.left_top() + vec2(6.0 + 92.0 * index as f32, 3.0);
-        painter.text(place, Align2::LEFT_TOP, series.name.replace('_', " "), FontId::proportional(11.0), colour);
+        let place = strip.left_top() + vec2(-6.0, 4.0 + 15.0 * index as f32);
+        painter.text(place, Align2::RIGHT_TOP, series.name.replace('_', " "), FontId::proportional(10.5), colour);
     }
     let line = y(peak);
     painter.extend(egui::Shape::dashed_line(
@@ -147,9 +158,8 @@ fn bandwidth(painter: &Painter, frame: &Frame<'_>, capture: &Capture, layout: &L
         5.0,
         4.0,
     ));
-    let text = format!("peak {:.2} TB/s · {}", peak / 1e12, capture.provenance.source.name());
+    let text = format!("HBM peak {:.2} TB/s · {}", peak / 1e12, capture.provenance.source.name());
     painter.text(pos2(strip.right() - 6.0, line + 3.0), Align2::RIGHT_TOP, text, FontId::proportional(11.0), frame.tokens.faint);
-    painter.text(pos2(strip.left() - 6.0, strip.center().y), Align2::RIGHT_CENTER, "bytes/s", FontId::proportional(10.5), frame.tokens.faint);
 }
 
 fn steps(series: &CounterSeries, layout: &Layout, strip: Rect, y: impl Fn(f64) -> f32) -> Vec<egui::Pos2> {

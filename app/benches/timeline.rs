@@ -1,0 +1,92 @@
+//! What a frame of the timeline costs on a million slices, and what an edit costs from key to picture.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use engine::cancel::Cancel;
+use engine::capture::{Capture, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans};
+use engine::plan::{LaunchPlan, MergePlan, Strategy};
+use engine::session::PlanOptions;
+use engine::units::Nanos;
+use engine::workload::{AttentionShape, BatchSpec};
+use packscope::window::lanes::Lanes;
+use packscope::window::panels::timeline::layout::{Layout, View};
+use packscope::window::{theme, worker};
+
+/// `count` slices of uneven length on 132 SMs × 2 lanes.
+fn capture(count: u64) -> Capture {
+    let shape = AttentionShape::default();
+    let mut ends = [0_u64; 264];
+    let mut state = 7_u64;
+    let spans = (0..count).map(|at| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let lane = (at % 264) as usize;
+        let begin = ends[lane] + (state >> 60);
+        let end = begin + 20 + (state >> 40) % 900;
+        ends[lane] = end;
+        let (begin, end) = (Nanos(begin), Nanos(end));
+        let (sm, slot) = ((lane / 2) as u32, (lane % 2) as u32);
+        Span { kind: SpanKind::Merge, launch: 0, cta: at as u32, sm, slot, begin, first_tile: begin, loop_end: end, end }
+    });
+    Capture {
+        spans: Spans::from_unsorted(spans.collect()),
+        provenance: Provenance {
+            packscope: String::new(),
+            backend: "sim".into(),
+            source: Source::Simulated,
+            device: "h200-sxm".into(),
+            device_name: String::new(),
+            driver: None,
+            sm_clock_khz: None,
+            plan_crc: 0,
+            command: String::new(),
+            sm_count: 132,
+            clock_step: Nanos(1),
+            peak_bytes_per_s: 1,
+        },
+        batch: BatchSpec::empty(shape),
+        plan: LaunchPlan {
+            scheduler: String::new(),
+            strategy: Strategy::Serial,
+            device: String::new(),
+            shape,
+            packs: Vec::new(),
+            queries: Vec::new(),
+            order: Vec::new(),
+            launches: Vec::new(),
+            merge: MergePlan::default(),
+            decisions: Vec::new(),
+        },
+        times: RunTimes { makespans: Vec::new(), l2: L2State::Cold },
+        kernels: Vec::new(),
+        counters: Vec::new(),
+        probe_overhead: None,
+        warnings: Vec::new(),
+    }
+}
+
+fn frames(criterion: &mut Criterion) {
+    let capture = capture(1_000_000);
+    let lanes = Lanes::of(&capture);
+    let rect = egui::Rect::from_min_size(egui::Pos2::ZERO, egui::vec2(1800.0, 900.0));
+    let end = lanes.end as f64;
+    let tokens = theme::tokens(true);
+    for (name, share) in [("all", 1.0), ("tenth", 0.1), ("thousandth", 0.001)] {
+        let view = View { begin: end * 0.4 * (1.0 - share), end: end * (0.4 * (1.0 - share) + share), scroll: 0.0, lane_height: None };
+        let layout = Layout::new(&lanes, view, rect);
+        criterion.bench_function(&format!("mesh of 1 M slices, {name}"), |bencher| {
+            bencher.iter(|| layout.mesh(&lanes, &capture.spans, |piece| tokens.entity(piece.entity)));
+        });
+    }
+}
+
+fn edit(criterion: &mut Criterion) {
+    let Some(device) = engine::hw::builtin().first() else { return };
+    let Some(sample) = packscope::samples::find("pat-11") else { return };
+    let Ok(spec) = BatchSpec::from_ron(sample.text) else { return };
+    let options = PlanOptions::new(device);
+    criterion.bench_function("edit of 1,024 requests: plan, simulate, derive", |bencher| {
+        bencher.iter(|| worker::run(&spec, &options, &Cancel::default()).is_ok());
+    });
+}
+
+criterion_group! { name = benches; config = Criterion::default().sample_size(20); targets = frames, edit }
+criterion_main!(benches);
