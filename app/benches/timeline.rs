@@ -24,7 +24,17 @@ fn capture(count: u64) -> Capture {
         ends[lane] = end;
         let (begin, end) = (Nanos(begin), Nanos(end));
         let (sm, slot) = ((lane / 2) as u32, (lane % 2) as u32);
-        Span { kind: SpanKind::Merge, launch: 0, cta: at as u32, sm, slot, begin, first_tile: begin, loop_end: end, end }
+        Span {
+            kind: SpanKind::Merge,
+            launch: 0,
+            cta: at as u32,
+            sm,
+            slot,
+            begin,
+            first_tile: begin,
+            loop_end: end,
+            end,
+        }
     });
     Capture {
         spans: Spans::from_unsorted(spans.collect()),
@@ -70,7 +80,12 @@ fn frames(criterion: &mut Criterion) {
     let end = lanes.end as f64;
     let tokens = theme::tokens(true);
     for (name, share) in [("all", 1.0), ("tenth", 0.1), ("thousandth", 0.001)] {
-        let view = View { begin: end * 0.4 * (1.0 - share), end: end * (0.4 * (1.0 - share) + share), scroll: 0.0, lane_height: None };
+        let view = View {
+            begin: end * 0.4 * (1.0 - share),
+            end: end * (0.4 * (1.0 - share) + share),
+            scroll: 0.0,
+            lane_height: None,
+        };
         let layout = Layout::new(&lanes, view, rect);
         criterion.bench_function(&format!("mesh of 1 M slices, {name}"), |bencher| {
             bencher.iter(|| layout.mesh(&lanes, &capture.spans, |piece| tokens.entity(piece.entity)));

@@ -15,3 +15,4 @@ mod golden;
 mod plans;
 mod program;
 mod runs;
+mod window;

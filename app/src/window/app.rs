@@ -33,6 +33,7 @@ pub struct App {
     pub(super) shown: Option<Box<Shown>>,
     pub(super) compared: Vec<Compared>,
     pub(super) ways: usize,
+    pub(super) compared_generation: u64,
     pub(super) generation: u64,
     pub(super) shown_generation: u64,
     pub(super) cancel: Cancel,
@@ -53,7 +54,10 @@ pub struct App {
 
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("App").field("spec", &self.spec.name).field("generation", &self.generation).finish_non_exhaustive()
+        f.debug_struct("App")
+            .field("spec", &self.spec.name)
+            .field("generation", &self.generation)
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,6 +79,7 @@ impl App {
             shown: None,
             compared: Vec::new(),
             ways: 0,
+            compared_generation: 0,
             generation: 0,
             shown_generation: 0,
             cancel: Cancel::default(),

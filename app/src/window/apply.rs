@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use egui::{Context, Theme};
-use engine::capture::{Loaded, write_atomically};
 use engine::cancel::Cancel;
+use engine::capture::{Loaded, write_atomically};
 use engine::units::{NodeIdx, PackIdx};
 use engine::workload::BatchSpec;
 
@@ -34,6 +34,8 @@ impl App {
                 }
             }
             Command::Compare => self.compare(),
+            Command::CompareOnce if self.running || self.compared_generation == self.generation => {}
+            Command::CompareOnce => self.compare(),
             Command::Show(panel) => {
                 self.dock.make_active(|_, tile| matches!(tile, egui_tiles::Tile::Pane(pane) if *pane == panel));
                 if panel == Panel::Compare && self.compared.is_empty() {
@@ -149,6 +151,7 @@ impl App {
     fn compare(&mut self) {
         self.compared.clear();
         self.comparing = true;
+        self.compared_generation = self.generation;
         self.submit(true);
     }
 

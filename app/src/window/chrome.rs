@@ -45,7 +45,8 @@ impl State {
     }
 
     pub(super) fn ask_save(&mut self, name: &str) {
-        let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        let plain: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
         self.path = format!("{}.ron", if plain.is_empty() { "batch" } else { &plain });
         self.asking = Some(Asking::Save);
     }
@@ -102,7 +103,8 @@ fn menus(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
 
 fn choices(ui: &mut Ui, frame: &Frame<'_>) {
     let options = frame.options;
-    let combo = |id: &str, shown: &str, width: f32| ComboBox::from_id_salt(id).selected_text(shown.to_owned()).width(width);
+    let combo =
+        |id: &str, shown: &str, width: f32| ComboBox::from_id_salt(id).selected_text(shown.to_owned()).width(width);
     ui.label(RichText::new("scheduler").color(frame.tokens.faint));
     combo("scheduler", &options.scheduler, 100.0).show_ui(ui, |ui| {
         for scheduler in pack::schedulers() {
@@ -143,7 +145,11 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>) {
     if options.scheduler == "pat" {
         let mut value = options.pack.split_constant;
         let drag = egui::DragValue::new(&mut value).range(0.01..=1000.0).speed(0.05).prefix("split ");
-        if ui.add(drag).on_hover_text("a child is split off when this × its requests is below its parent's tokens").changed() {
+        if ui
+            .add(drag)
+            .on_hover_text("a child is split off when this × its requests is below its parent's tokens")
+            .changed()
+        {
             frame.send(Command::SplitConstant(value));
         }
     }
@@ -192,48 +198,65 @@ pub(super) fn windows(ui: &Ui, frame: &Frame<'_>, state: &mut State) {
 
 fn keys(ctx: &Context, state: &mut State) {
     let mut open = state.keys;
-    egui::Window::new("All keys").open(&mut open).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).resizable(false).show(ctx, |ui| {
-        egui::Grid::new("keys").num_columns(3).striped(true).spacing([24.0, 4.0]).show(ui, |ui| {
-            for entry in COMMANDS.iter().filter(|entry| entry.keys.is_some()) {
-                ui.label(entry.group);
-                ui.label(entry.name);
-                ui.monospace(entry.keys_text(ui.ctx()));
-                ui.end_row();
-            }
-            for (input, what) in [("Ctrl+wheel", "zoom at the pointer"), ("Shift+wheel", "pan"), ("drag", "range with statistics"), ("middle drag", "zoom to range"), ("double click", "zoom to CTA, or fit")] {
-                ui.label("Timeline");
-                ui.label(what);
-                ui.monospace(input);
-                ui.end_row();
-            }
-        });
-    });
+    egui::Window::new("All keys").open(&mut open).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).resizable(false).show(
+        ctx,
+        |ui| {
+            egui::Grid::new("keys").num_columns(3).striped(true).spacing([24.0, 4.0]).show(ui, |ui| {
+                for entry in COMMANDS.iter().filter(|entry| entry.keys.is_some()) {
+                    ui.label(entry.group);
+                    ui.label(entry.name);
+                    ui.monospace(entry.keys_text(ui.ctx()));
+                    ui.end_row();
+                }
+                for (input, what) in [
+                    ("Ctrl+wheel", "zoom at the pointer"),
+                    ("Shift+wheel", "pan"),
+                    ("drag", "range with statistics"),
+                    ("middle drag", "zoom to range"),
+                    ("double click", "zoom to CTA, or fit"),
+                ] {
+                    ui.label("Timeline");
+                    ui.label(what);
+                    ui.monospace(input);
+                    ui.end_row();
+                }
+            });
+        },
+    );
     state.keys = open;
 }
 
 fn palette(ctx: &Context, frame: &Frame<'_>, state: &mut State) {
     let Some(text) = &mut state.palette else { return };
     let mut done = false;
-    egui::Window::new("Command").anchor(Align2::CENTER_TOP, [0.0, 90.0]).fixed_size([420.0, 320.0]).collapsible(false).show(ctx, |ui| {
-        let edit = ui.add(egui::TextEdit::singleline(text).hint_text("type a command").desired_width(f32::INFINITY));
-        edit.request_focus();
-        let wanted = text.to_lowercase();
-        let enter = ui.input(|input| input.key_pressed(egui::Key::Enter));
-        let found = COMMANDS.iter().filter(|entry| entry.name.to_lowercase().contains(&wanted));
-        let panels = Panel::ALL.into_iter().filter(|panel| panel.title().to_lowercase().contains(&wanted));
-        ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-            let commands = found.map(|entry| (entry.name.to_owned(), entry.keys_text(ui.ctx()), Command::Act(entry.action)));
-            let shows = panels.map(|panel| (format!("Show {}", panel.title()), String::new(), Command::Show(panel)));
-            let all: Vec<_> = commands.chain(shows).collect();
-            for (at, (name, keys, command)) in all.into_iter().enumerate() {
-                let button = egui::Button::new(name).shortcut_text(keys).selected(at == 0).min_size(egui::vec2(400.0, 0.0));
-                if ui.add(button).clicked() || (enter && at == 0) {
-                    frame.send(command);
-                    done = true;
+    egui::Window::new("Command")
+        .anchor(Align2::CENTER_TOP, [0.0, 90.0])
+        .fixed_size([420.0, 320.0])
+        .collapsible(false)
+        .show(ctx, |ui| {
+            let edit =
+                ui.add(egui::TextEdit::singleline(text).hint_text("type a command").desired_width(f32::INFINITY));
+            edit.request_focus();
+            let wanted = text.to_lowercase();
+            let enter = ui.input(|input| input.key_pressed(egui::Key::Enter));
+            let found = COMMANDS.iter().filter(|entry| entry.name.to_lowercase().contains(&wanted));
+            let panels = Panel::ALL.into_iter().filter(|panel| panel.title().to_lowercase().contains(&wanted));
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                let commands =
+                    found.map(|entry| (entry.name.to_owned(), entry.keys_text(ui.ctx()), Command::Act(entry.action)));
+                let shows =
+                    panels.map(|panel| (format!("Show {}", panel.title()), String::new(), Command::Show(panel)));
+                let all: Vec<_> = commands.chain(shows).collect();
+                for (at, (name, keys, command)) in all.into_iter().enumerate() {
+                    let button =
+                        egui::Button::new(name).shortcut_text(keys).selected(at == 0).min_size(egui::vec2(400.0, 0.0));
+                    if ui.add(button).clicked() || (enter && at == 0) {
+                        frame.send(command);
+                        done = true;
+                    }
                 }
-            }
+            });
         });
-    });
     if done {
         state.palette = None;
     }
@@ -244,20 +267,27 @@ fn prompt(ctx: &Context, state: &mut State) {
     let mut chosen: Option<PathBuf> = None;
     let mut close = false;
     let title = if asking == Asking::Open { "Open a batch (.ron) or capture (.pscope)" } else { "Save the batch" };
-    egui::Window::new(title).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).collapsible(false).resizable(false).show(ctx, |ui| {
-        let edit = ui.add(egui::TextEdit::singleline(&mut state.path).hint_text("path").desired_width(460.0));
-        ui.horizontal(|ui| {
-            let enter = edit.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
-            if ui.button(if asking == Asking::Open { "Open" } else { "Save" }).clicked() || enter {
-                chosen = Some(PathBuf::from(state.path.trim()));
-            }
-            if ui.button("Browse…").on_hover_text("the desktop's own dialog, where it has one").clicked() {
-                let dialog = rfd::FileDialog::new().set_file_name(if asking == Asking::Save { state.path.as_str() } else { "" });
-                chosen = if asking == Asking::Open { dialog.pick_file() } else { dialog.save_file() };
-            }
-            close = ui.button("Close").clicked();
-        });
-    });
+    egui::Window::new(title).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).collapsible(false).resizable(false).show(
+        ctx,
+        |ui| {
+            let edit = ui.add(egui::TextEdit::singleline(&mut state.path).hint_text("path").desired_width(460.0));
+            ui.horizontal(|ui| {
+                let enter = edit.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+                if ui.button(if asking == Asking::Open { "Open" } else { "Save" }).clicked() || enter {
+                    chosen = Some(PathBuf::from(state.path.trim()));
+                }
+                if ui.button("Browse…").on_hover_text("the desktop's own dialog, where it has one").clicked() {
+                    let dialog = rfd::FileDialog::new().set_file_name(if asking == Asking::Save {
+                        state.path.as_str()
+                    } else {
+                        ""
+                    });
+                    chosen = if asking == Asking::Open { dialog.pick_file() } else { dialog.save_file() };
+                }
+                close = ui.button("Close").clicked();
+            });
+        },
+    );
     if let Some(path) = chosen {
         state.picked = Some(if asking == Asking::Open { Command::OpenPath(path) } else { Command::SavePath(path) });
         close = true;

@@ -179,6 +179,8 @@ pub enum Command {
     Sample(&'static str),
     /// Compare all ways.
     Compare,
+    /// Compare all ways, unless this batch was compared or the comparing was cancelled.
+    CompareOnce,
     /// Bring a panel to the front.
     Show(Panel),
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use engine::capture::Capture;
 use engine::cancel::Cancel;
+use engine::capture::Capture;
 use engine::metrics::{self, BubbleReport, Gap, NodeTraffic, Traffic};
 use engine::pack;
 use engine::plan::Strategy;
@@ -60,10 +60,14 @@ impl Shown {
     /// # Errors
     /// Whatever is wrong with the batch in the capture.
     pub fn of_capture(capture: Capture) -> engine::Result<Self> {
-        let device = engine::hw::find(&capture.provenance.device).or_else(|error| engine::hw::builtin().first().ok_or(error))?;
+        let device =
+            engine::hw::find(&capture.provenance.device).or_else(|error| engine::hw::builtin().first().ok_or(error))?;
         let batch = capture.batch.build()?;
-        let options =
-            PlanOptions { scheduler: capture.plan.scheduler.clone(), strategy: capture.plan.strategy, ..PlanOptions::new(device) };
+        let options = PlanOptions {
+            scheduler: capture.plan.scheduler.clone(),
+            strategy: capture.plan.strategy,
+            ..PlanOptions::new(device)
+        };
         let planned = Planned {
             spec: Arc::new(capture.batch.clone()),
             tree: Arc::new(PrefixTree::of(&batch)),

@@ -51,7 +51,8 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     if !spec.look_for.is_empty() {
         ui.add(egui::Label::new(RichText::new(&spec.look_for).italics().color(frame.tokens.faint)).wrap());
     }
-    let count: u64 = spec.roots.iter().map(NodeSpec::request_count).sum::<u64>() + spec.requests.iter().map(counted).sum::<u64>();
+    let count: u64 =
+        spec.roots.iter().map(NodeSpec::request_count).sum::<u64>() + spec.requests.iter().map(counted).sum::<u64>();
     if count == 0 {
         ui.label("This batch is empty. Add a tree or a request below, or pick a sample above.");
     } else {
@@ -102,10 +103,17 @@ fn roots(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     let block = u64::from(spec.shape.block_size);
     nodes(ui, frame, &mut spec.roots, (0, block), &mut left);
     if left == 0 {
-        ui.label(RichText::new(format!("The first {MOST} nodes; edit the rest in the file.")).color(frame.tokens.faint));
+        ui.label(
+            RichText::new(format!("The first {MOST} nodes; edit the rest in the file.")).color(frame.tokens.faint),
+        );
     }
     if ui.button("+ tree").clicked() {
-        spec.roots.push(NodeSpec { repeat: 1, requests: None, tokens: block * 16, children: vec![NodeSpec { repeat: 8, ..NodeSpec::leaf(block * 4) }] });
+        spec.roots.push(NodeSpec {
+            repeat: 1,
+            requests: None,
+            tokens: block * 16,
+            children: vec![NodeSpec { repeat: 8, ..NodeSpec::leaf(block * 4) }],
+        });
     }
 }
 
@@ -133,7 +141,11 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize
             }
             let mut ending = node.ending();
             ui.label(RichText::new("end").color(frame.tokens.faint));
-            if ui.add(DragValue::new(&mut ending).range(0..=10_000).speed(0.1)).on_hover_text("requests that end here").changed() {
+            if ui
+                .add(DragValue::new(&mut ending).range(0..=10_000).speed(0.1))
+                .on_hover_text("requests that end here")
+                .changed()
+            {
                 node.requests = Some(ending);
             }
             if ui.small_button("+").on_hover_text("add a child").clicked() {
@@ -163,7 +175,9 @@ fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
                     ui.add(DragValue::new(count).range(1..=10_000).suffix(" ×").speed(0.1));
                     ui.add(DragValue::new(kv).range(1..=1 << 20).suffix(" KV tokens"));
                 }
-                RequestSpec::Blocks { kv, blocks } => _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len())),
+                RequestSpec::Blocks { kv, blocks } => {
+                    _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len()))
+                }
                 RequestSpec::Prefill { chunk, kv } => {
                     ui.label("prefill");
                     ui.add(DragValue::new(chunk).range(1..=1 << 20));

@@ -20,9 +20,15 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         if ui.button("Compare all ways").on_hover_text("every strategy, then every other scheduler").clicked() {
             frame.send(Command::Compare);
         }
-        ui.label(RichText::new("Aligned at their start, one time scale. Click a name to make it the baseline. All times simulated.").color(frame.tokens.faint));
+        ui.label(
+            RichText::new(
+                "Aligned at their start, one time scale. Click a name to make it the baseline. All times simulated.",
+            )
+            .color(frame.tokens.faint),
+        );
     });
     if frame.compared.is_empty() {
+        frame.send(Command::CompareOnce);
         empty(ui, frame.tokens, "Serial, streams and fused, and all schedulers, side by side on this batch.");
         return;
     }
@@ -50,7 +56,9 @@ fn row(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, at: usize, way: &Compa
                 }
                 match (&way.outcome, makespan(way)) {
                     (Ok(shown), Some(time)) => figures(ui, frame, shown, time, state.baseline == at, scale.1),
-                    (Err(problem), _) => _ = ui.add(egui::Label::new(RichText::new(problem).color(frame.tokens.warn)).wrap()),
+                    (Err(problem), _) => {
+                        _ = ui.add(egui::Label::new(RichText::new(problem).color(frame.tokens.warn)).wrap())
+                    }
                     _ => {}
                 }
             });
@@ -68,15 +76,21 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, time: Nanos, is_baseli
         match baseline {
             Some(base) if !is_baseline && base.0 > 0 => {
                 let change = (time.as_f64() / base.as_f64() - 1.0) * 100.0;
-                let (sign, colour) = if change <= 0.0 { ("⬇", frame.tokens.better) } else { ("⬆", frame.tokens.worse) };
-                ui.label(RichText::new(format!("{sign} {change:+.1} %")).color(colour));
+                let (word, colour) =
+                    if change <= 0.0 { ("faster", frame.tokens.better) } else { ("slower", frame.tokens.worse) };
+                ui.label(RichText::new(format!("{change:+.1} % {word}")).color(colour));
             }
             _ => _ = ui.label(RichText::new("baseline").color(frame.tokens.faint)),
         }
     });
     let busy: u64 = shown.lanes.lanes.iter().map(|lane| lane.busy).sum();
     let share = busy as f64 / ((shown.lanes.lanes.len() as u64 * shown.lanes.end).max(1)) as f64;
-    let text = format!("busy {:.0} % · {} · {} CTAs", share * 100.0, shown.traffic.issued(), shown.planned.plan.attention_ctas());
+    let text = format!(
+        "busy {:.0} % · {} · {} CTAs",
+        share * 100.0,
+        shown.traffic.issued(),
+        shown.planned.plan.attention_ctas()
+    );
     ui.label(RichText::new(text).small().color(frame.tokens.faint));
 }
 
@@ -88,7 +102,8 @@ fn mini(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, longest: Nanos) {
     let height = rect.height() / shown.lanes.lanes.len().max(1) as f32;
     let view = View { begin: 0.0, end: longest.as_f64() * 1.01, scroll: 0.0, lane_height: Some(height) };
     let layout = Layout::new(&shown.lanes, view, rect);
-    let (mesh, _) = layout.mesh(&shown.lanes, &capture.spans, |piece| entity_colour(frame.tokens, shown, piece.entity, frame.by_tile));
+    let (mesh, _) = layout
+        .mesh(&shown.lanes, &capture.spans, |piece| entity_colour(frame.tokens, shown, piece.entity, frame.by_tile));
     painter.add(mesh);
     let end = layout.x(capture.makespan().as_f64());
     painter.add(egui::Shape::vline(end, rect.y_range(), egui::Stroke::new(1.0, frame.tokens.text)));

@@ -107,7 +107,13 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
     figure(ui, frame.tokens, "query rows", &format!("{rows} of {}", found.tile.m), "derived");
     figure(ui, frame.tokens, "tile", &found.tile.to_string(), "derived");
     figure(ui, frame.tokens, "KV tokens", &found.tokens.to_string(), "derived");
-    figure(ui, frame.tokens, "steps of the main loop", &found.tokens.0.div_ceil(u64::from(found.tile.n.max(1))).to_string(), "derived");
+    figure(
+        ui,
+        frame.tokens,
+        "steps of the main loop",
+        &found.tokens.0.div_ceil(u64::from(found.tile.n.max(1))).to_string(),
+        "derived",
+    );
     let bytes = plan.shape.kv_bytes_per_token_head() * found.tokens.0;
     figure(ui, frame.tokens, "KV bytes a CTA", &bytes.to_string(), "derived");
     if matches!(frame.selected.what, Selection::Cta(_)) {
@@ -134,7 +140,13 @@ fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, at: usize) {
     figure(ui, frame.tokens, "begins", &span.begin.to_string(), source);
     figure(ui, frame.tokens, "ends", &span.end.to_string(), source);
     figure(ui, frame.tokens, "takes", &span.end.saturating_sub(span.begin).to_string(), source);
-    figure(ui, frame.tokens, "first tile landed after", &span.first_tile.saturating_sub(span.begin).to_string(), source);
+    figure(
+        ui,
+        frame.tokens,
+        "first tile landed after",
+        &span.first_tile.saturating_sub(span.begin).to_string(),
+        source,
+    );
     figure(ui, frame.tokens, "after the main loop", &span.end.saturating_sub(span.loop_end).to_string(), source);
 }
 
@@ -153,12 +165,18 @@ fn decisions(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
         ui.add(egui::Label::new(decision.sentence()).wrap());
         if let Some(constant) = decision.constant.filter(|constant| constant.name == "split_constant")
             && let Some(flip) = constant.flips_at
-            && ui.small_button(format!("try {flip:.2}")).on_hover_text("replan with the constant just past where this choice flips").clicked()
+            && ui
+                .small_button(format!("try {flip:.2}"))
+                .on_hover_text("replan with the constant just past where this choice flips")
+                .clicked()
         {
             frame.send(Command::SplitConstant(flip * if flip > constant.value { 1.01 } else { 0.99 }));
         }
     }
     if !any {
-        ui.label(RichText::new("No decision was recorded for this; its parent or its packs have them.").color(frame.tokens.faint));
+        ui.label(
+            RichText::new("No decision was recorded for this; its parent or its packs have them.")
+                .color(frame.tokens.faint),
+        );
     }
 }

@@ -55,13 +55,18 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let plan = &shown.planned.plan;
     let order = order(shown, state);
     ui.horizontal(|ui| {
-        let filter = egui::TextEdit::singleline(&mut state.filter).hint_text("tile 64×128 or node 3").desired_width(140.0);
+        let filter =
+            egui::TextEdit::singleline(&mut state.filter).hint_text("tile 64×128 or node 3").desired_width(140.0);
         ui.add(filter);
         let ctas = plan.attention_ctas();
         let text = format!("{} of {} packs · {} CTAs", order.len(), grouped(plan.packs.len() as u64), grouped(ctas));
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
-    let mut table = TableBuilder::new(ui).id_salt("packs").striped(true).sense(Sense::click()).cell_layout(egui::Layout::left_to_right(egui::Align::Center));
+    let mut table = TableBuilder::new(ui)
+        .id_salt("packs")
+        .striped(true)
+        .sense(Sense::click())
+        .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
     for width in [50.0, 44.0, 52.0, 40.0, 56.0, 78.0] {
         table = table.column(Column::initial(width).at_least(36.0).clip(true));
     }
@@ -71,8 +76,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
             for (column, title) in TITLES.into_iter().enumerate() {
                 header.col(|ui| {
                     let arrow = match (state.sort == column, state.descending) {
-                        (true, true) => " ⬇",
-                        (true, false) => " ⬆",
+                        (true, true) => " v",
+                        (true, false) => " ^",
                         _ => "",
                     };
                     let text = RichText::new(format!("{title}{arrow}")).color(frame.tokens.faint);

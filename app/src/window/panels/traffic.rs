@@ -44,7 +44,11 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>) {
     let waste = |at: usize| shown.nodes[at].tokens_read.saturating_sub(shown.nodes[at].tokens).0;
     order.sort_by_key(|at| (std::cmp::Reverse(waste(*at)), *at));
     let per_token = shown.planned.batch.shape.kv_bytes_per_token();
-    let mut table = TableBuilder::new(ui).id_salt("traffic").striped(true).sense(Sense::click()).cell_layout(egui::Layout::left_to_right(egui::Align::Center));
+    let mut table = TableBuilder::new(ui)
+        .id_salt("traffic")
+        .striped(true)
+        .sense(Sense::click())
+        .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
     for width in [52.0, 74.0, 74.0, 52.0] {
         table = table.column(Column::initial(width).at_least(36.0));
     }

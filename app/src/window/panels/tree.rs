@@ -72,14 +72,26 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         tree.nodes.len(),
         tree.unique_tokens()
     );
-    painter.text(outer.left_bottom() + egui::vec2(8.0, -5.0), Align2::LEFT_BOTTOM, caption, FontId::proportional(11.0), frame.tokens.faint);
+    painter.text(
+        outer.left_bottom() + egui::vec2(8.0, -5.0),
+        Align2::LEFT_BOTTOM,
+        caption,
+        FontId::proportional(11.0),
+        frame.tokens.faint,
+    );
     if let Some((node, _, folded)) = pointer.and_then(at) {
         frame.link(&response, Selection::Node(*node));
         let found = tree.node(*node);
         let text = if *folded > 1 {
             format!("{folded} nodes too narrow to draw apart, from node {}", node.0)
         } else {
-            format!("node {} · {} tokens · {} requests, {} end here", node.0, found.tokens, found.query_count(), found.ending)
+            format!(
+                "node {} · {} tokens · {} requests, {} end here",
+                node.0,
+                found.tokens,
+                found.query_count(),
+                found.ending
+            )
         };
         response.on_hover_text_at_pointer(text);
     } else if response.clicked() {

@@ -1,7 +1,9 @@
 //! Named bubbles: the legend with each cause's share, and the hatched gaps in the lanes.
 
 use egui::epaint::Vertex;
-use egui::{Color32, ColorImage, Mesh, Rect, RichText, Sense, TextureHandle, TextureOptions, TextureWrapMode, Ui, pos2, vec2};
+use egui::{
+    Color32, ColorImage, Mesh, Rect, RichText, Sense, TextureHandle, TextureOptions, TextureWrapMode, Ui, pos2, vec2,
+};
 use engine::metrics::{BubbleCause, Gap};
 
 use super::layout::Layout;
@@ -42,7 +44,12 @@ pub(super) fn hit<'a>(shown: &'a Shown, layout: &Layout, lane: usize, time: u64)
 }
 
 /// One hatched mesh of all gaps that are wide enough to see; narrower ones are inside folded blocks.
-pub(super) fn mesh(shown: &Shown, layout: &Layout, texture: &TextureHandle, tint: impl Fn(BubbleCause) -> Color32) -> Mesh {
+pub(super) fn mesh(
+    shown: &Shown,
+    layout: &Layout,
+    texture: &TextureHandle,
+    tint: impl Fn(BubbleCause) -> Color32,
+) -> Mesh {
     let mut mesh = Mesh::with_texture(texture.id());
     let narrowest = (layout.ns_per_px() * FOLD_PX) as u64;
     for lane in layout.visible() {
@@ -76,7 +83,9 @@ pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) -> Option<Bu
     let busy = mix(frame.tokens.panel, frame.tokens.text, 0.75);
     let mut parts = vec![(None, report.busy_share(), busy)];
     let bubbles = report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0);
-    parts.extend(bubbles.map(|bubble| (Some(bubble.cause), report.share(bubble.slot_time), colour(frame.tokens, bubble.cause))));
+    parts.extend(
+        bubbles.map(|bubble| (Some(bubble.cause), report.share(bubble.slot_time), colour(frame.tokens, bubble.cause))),
+    );
     let (bar, _) = ui.allocate_exact_size(vec2(ui.available_width(), 9.0), Sense::hover());
     let mut left = bar.left();
     for (_, share, fill) in &parts {

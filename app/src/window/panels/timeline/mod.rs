@@ -108,7 +108,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     header(ui, frame, shown, capture, state);
     let cause = gaps::legend(ui, frame, shown);
     let hatch = state.hatch.get_or_insert_with(|| gaps::hatch(ui)).clone();
-    let (outer, response) = ui.allocate_exact_size(ui.available_size().max(egui::vec2(80.0, 60.0)), Sense::click_and_drag());
+    let (outer, response) =
+        ui.allocate_exact_size(ui.available_size().max(egui::vec2(80.0, 60.0)), Sense::click_and_drag());
     let regions = paint::regions(outer, !capture.counters.is_empty());
     let layout = Layout::new(&shown.lanes, state.view(shown.lanes.end), regions.lanes);
     input(ui, &response, &layout, shown, state);
@@ -166,7 +167,8 @@ fn statistics(shown: &Shown, capture: &Capture, from: f64, to: f64) -> String {
         ctas += 1;
         if let Some(pack) = shown.planned.plan.packs.get(shown.lanes.pack_of[at] as usize) {
             let whole = (spans.end[at] - spans.begin[at]).max(1) as f64;
-            bytes += pack.tokens.as_f64() * shown.planned.plan.shape.kv_bytes_per_token_head().as_f64() * within as f64 / whole;
+            bytes += pack.tokens.as_f64() * shown.planned.plan.shape.kv_bytes_per_token_head().as_f64() * within as f64
+                / whole;
         }
     }
     let slot_time = (to.saturating_sub(from)).saturating_mul(shown.lanes.lanes.len() as u64).max(1);
@@ -229,7 +231,14 @@ fn snapped(layout: &Layout, shown: &Shown, pos: egui::Pos2) -> f64 {
         .unwrap_or(time)
 }
 
-fn pointer(frame: &Frame<'_>, response: &Response, layout: &Layout, shown: &Shown, capture: &Capture, state: &mut State) {
+fn pointer(
+    frame: &Frame<'_>,
+    response: &Response,
+    layout: &Layout,
+    shown: &Shown,
+    capture: &Capture,
+    state: &mut State,
+) {
     let Some(pos) = response.hover_pos().filter(|pos| layout.rect.contains(*pos)) else { return };
     let time = layout.time(pos.x).max(0.0) as u64;
     let lane = layout.lane_at(pos.y).and_then(|lane| shown.lanes.lanes.get(lane));

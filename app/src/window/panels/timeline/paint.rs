@@ -53,14 +53,25 @@ pub(super) struct Marks {
     pub(super) hatch: TextureHandle,
 }
 
-pub(super) fn all(ui: &Ui, frame: &Frame<'_>, run: (&Shown, &Capture), layout: &Layout, regions: &Regions, marks: &Marks) {
+pub(super) fn all(
+    ui: &Ui,
+    frame: &Frame<'_>,
+    run: (&Shown, &Capture),
+    layout: &Layout,
+    regions: &Regions,
+    marks: &Marks,
+) {
     let (shown, capture) = run;
     let painter = ui.painter_at(regions.gutter.union(regions.ruler).union(regions.strip.unwrap_or(regions.ruler)));
     painter.rect_filled(regions.lanes, 0.0, frame.tokens.canvas);
     ruler(&painter, frame, layout, regions);
     let tint = |cause| {
         let plain = gaps::colour(frame.tokens, cause);
-        if marks.cause.is_some_and(|lit| lit != cause) { mix(plain, frame.tokens.canvas, 0.8) } else { mix(plain, frame.tokens.canvas, 0.25) }
+        if marks.cause.is_some_and(|lit| lit != cause) {
+            mix(plain, frame.tokens.canvas, 0.8)
+        } else {
+            mix(plain, frame.tokens.canvas, 0.25)
+        }
     };
     ui.painter_at(regions.lanes).add(gaps::mesh(shown, layout, &marks.hatch, tint));
     lanes(&ui.painter_at(regions.lanes), frame, shown, capture, layout);
@@ -72,7 +83,13 @@ pub(super) fn all(ui: &Ui, frame: &Frame<'_>, run: (&Shown, &Capture), layout: &
         let area = Rect::from_x_y_ranges(layout.x(from)..=layout.x(to), regions.lanes.y_range());
         let fill = frame.tokens.accent.gamma_multiply(0.18);
         painter.rect(area, 0.0, fill, Stroke::new(1.0, frame.tokens.accent), StrokeKind::Inside);
-        painter.text(area.center_top() + vec2(0.0, 4.0), Align2::CENTER_TOP, Nanos((to - from) as u64), FontId::proportional(12.0), frame.tokens.text);
+        painter.text(
+            area.center_top() + vec2(0.0, 4.0),
+            Align2::CENTER_TOP,
+            Nanos((to - from) as u64),
+            FontId::proportional(12.0),
+            frame.tokens.text,
+        );
     }
 }
 
@@ -104,7 +121,8 @@ fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, capture: &Capture,
         let span = capture.spans.get(at);
         let lane = span.sm as usize * layout.slots + span.slot as usize;
         let top = layout.top(lane);
-        let place = Rect::from_x_y_ranges(layout.x(span.begin.as_f64())..=layout.x(span.end.as_f64()), top..=top + layout.lane);
+        let place =
+            Rect::from_x_y_ranges(layout.x(span.begin.as_f64())..=layout.x(span.end.as_f64()), top..=top + layout.lane);
         painter.rect_stroke(place.expand(1.0), 1.0, Stroke::new(width, frame.tokens.text), StrokeKind::Outside);
     }
     names(painter, frame, shown, capture, layout);
@@ -124,7 +142,13 @@ fn names(painter: &Painter, frame: &Frame<'_>, shown: &Shown, capture: &Capture,
         let Some(pack) = shown.planned.plan.packs.get(piece.entity as usize) else { return };
         let text = format!("{} · {}", piece.entity, pack.tile);
         let colour = frame.tokens.on(frame.pack_colour(shown, piece.entity));
-        painter.text(rect.left_center() + vec2(4.0, 0.0), Align2::LEFT_CENTER, text, FontId::proportional(10.5), colour);
+        painter.text(
+            rect.left_center() + vec2(4.0, 0.0),
+            Align2::LEFT_CENTER,
+            text,
+            FontId::proportional(10.5),
+            colour,
+        );
     });
 }
 
@@ -135,7 +159,13 @@ fn gutter(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Regio
         if sm.is_multiple_of(every) {
             let y = layout.top(lane) + (layout.group() / 2.0).clamp(6.0, 8.0);
             let place = pos2(regions.gutter.right() - 6.0, y);
-            painter.text(place, Align2::RIGHT_CENTER, format!("SM {sm}"), FontId::proportional(10.5), frame.tokens.faint);
+            painter.text(
+                place,
+                Align2::RIGHT_CENTER,
+                format!("SM {sm}"),
+                FontId::proportional(10.5),
+                frame.tokens.faint,
+            );
         }
     }
 }
@@ -159,7 +189,13 @@ fn bandwidth(painter: &Painter, frame: &Frame<'_>, capture: &Capture, layout: &L
         4.0,
     ));
     let text = format!("HBM peak {:.2} TB/s · {}", peak / 1e12, capture.provenance.source.name());
-    painter.text(pos2(strip.right() - 6.0, line + 3.0), Align2::RIGHT_TOP, text, FontId::proportional(11.0), frame.tokens.faint);
+    painter.text(
+        pos2(strip.right() - 6.0, line + 3.0),
+        Align2::RIGHT_TOP,
+        text,
+        FontId::proportional(11.0),
+        frame.tokens.faint,
+    );
 }
 
 fn steps(series: &CounterSeries, layout: &Layout, strip: Rect, y: impl Fn(f64) -> f32) -> Vec<egui::Pos2> {
