@@ -1,95 +1,105 @@
-//! Bandwidth: what a run moved in its time, against what the memory could.
+//! Bandwidth of a run, against the data sheet's peak and over time.
 //!
-//! Two figures are kept apart. *Effective* bandwidth is what the CTAs asked for (KV, Q, partials and
-//! output, re-reads counted) over the makespan; L2 can carry it past the HBM peak. *DRAM* bandwidth
-//! is what came from HBM. Utilization is the DRAM figure over the data sheet's peak where the
-//! capture has it, else the compulsory bytes over time and peak, which is a lower bound.
-
-use serde::{Deserialize, Serialize};
+//! Two figures are kept apart. *Achieved* is the effective bandwidth of the traffic model: issued
+//! bytes (KV, Q, partials, output) over the makespan; L2 serves part of them, so it can pass the
+//! peak of HBM. *Utilisation* is of HBM: the bytes that came from DRAM by the capture's `dram_read`
+//! series over what the data sheet's bandwidth moves in the makespan; a capture without that series
+//! counts compulsory bytes, the least that can have come.
 
 use crate::capture::{Capture, CounterSeries, SpanKind};
 use crate::metrics::Traffic;
 use crate::plan::{LaunchKind, LaunchPlan};
 use crate::units::{Bytes, Nanos};
 
-/// Bandwidth of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Name of the series of bytes read from DRAM, in B/s.
+const DRAM_READ: &str = "dram_read";
+
+/// Bandwidth over the makespan.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bandwidth {
     /// Issued bytes over the makespan, bytes per second.
     pub achieved_bytes_per_s: u64,
-    /// Bytes read from HBM, where the capture has a series of them.
-    pub dram_read: Option<Bytes>,
-    /// HBM peak of the device by its data sheet, bytes per second.
+    /// HBM bandwidth by the data sheet, bytes per second.
     pub peak_bytes_per_s: u64,
-    /// HBM bytes over makespan and peak, 0 to 1.
+    /// Bytes read from DRAM, where the capture has that series.
+    pub dram_read: Option<Bytes>,
+    /// Part of the peak that HBM delivered, 0 to 1: DRAM bytes where known, compulsory ones if not.
     pub utilization: f64,
 }
 
-/// Bandwidth of a capture whose plan has the given traffic.
+/// Bandwidth of a run.
 pub fn bandwidth(traffic: &Traffic, capture: &Capture) -> Bandwidth {
-    let peak = capture.provenance.peak_bytes_per_s;
     let seconds = capture.makespan().as_f64() * 1e-9;
-    let rate = |bytes: f64| if seconds > 0.0 { bytes / seconds } else { 0.0 };
-    let dram_read = series(capture, "dram_read").map(total);
-    let from_hbm = dram_read.unwrap_or(traffic.compulsory).as_f64();
+    let peak = capture.provenance.peak_bytes_per_s;
+    let dram_read = series(capture).map(|series| Bytes(bytes_of(series).round() as u64));
+    let from_hbm = dram_read.unwrap_or(traffic.compulsory);
+    let per_second = |bytes: Bytes| if seconds > 0.0 { bytes.as_f64() / seconds } else { 0.0 };
     Bandwidth {
-        achieved_bytes_per_s: rate(traffic.issued().as_f64()) as u64,
-        dram_read,
+        achieved_bytes_per_s: per_second(traffic.issued()).round() as u64,
         peak_bytes_per_s: peak,
-        utilization: if peak == 0 { 0.0 } else { rate(from_hbm) / peak as f64 },
+        dram_read,
+        utilization: if peak == 0 { 0.0 } else { per_second(from_hbm) / peak as f64 },
     }
 }
 
-/// Bandwidth over time in `bins` equal steps: the capture's DRAM series where it has one, else the
-/// KV of each CTA spread evenly over its main loop.
+fn series(capture: &Capture) -> Option<&CounterSeries> {
+    capture.counters.iter().find(|series| series.name == DRAM_READ && series.step > Nanos::ZERO)
+}
+
+fn bytes_of(series: &CounterSeries) -> f64 {
+    series.values.iter().sum::<f64>() * series.step.as_f64() * 1e-9
+}
+
+/// Bandwidth over time in at most `bins` steps, in B/s: the `dram_read` series where the capture has
+/// it, or else the KV bytes of each CTA spread evenly over its main loop, named `issued_read`.
 pub fn bandwidth_over_time(plan: &LaunchPlan, capture: &Capture, bins: usize) -> CounterSeries {
-    if let Some(dram) = series(capture, "dram_read") {
-        return dram.clone();
-    }
-    let bins = bins.max(1);
-    let width = capture.makespan().0.div_ceil(bins as u64).max(1);
-    let mut bytes = vec![0.0; bins];
-    for span in capture.spans.iter().filter(|span| span.kind == SpanKind::Attention) {
-        let Some(launch) = plan.launches.get(span.launch as usize) else { continue };
-        if launch.kind == LaunchKind::Merge || span.cta >= plan.cta_count(launch) {
-            continue;
+    let makespan = capture.makespan().0;
+    let step = makespan.div_ceil(bins.max(1) as u64).max(1);
+    let mut sums = vec![0.0; makespan.div_ceil(step) as usize];
+    let name = if let Some(series) = series(capture) {
+        let mut begin = series.start.as_f64();
+        for value in &series.values {
+            let end = begin + series.step.as_f64();
+            spread(&mut sums, step as f64, (begin, end), value * (end - begin) * 1e-9);
+            begin = end;
         }
-        let (pack, _) = plan.cta_work(launch, span.cta);
-        let loaded = plan.shape.kv_bytes_per_token_head().as_f64() * plan.pack(pack).tokens.as_f64();
-        spread(&mut bytes, width, (span.begin.0, span.loop_end.0), loaded);
-    }
+        DRAM_READ
+    } else {
+        for span in capture.spans.iter().filter(|span| span.kind == SpanKind::Attention) {
+            let Some(launch) = plan.launches.get(span.launch as usize) else { continue };
+            if launch.kind == LaunchKind::Merge || span.cta >= plan.cta_count(launch) {
+                continue;
+            }
+            let (pack, _) = plan.cta_work(launch, span.cta);
+            let bytes = plan.shape.kv_bytes_per_token_head() * plan.pack(pack).tokens.0;
+            spread(&mut sums, step as f64, (span.begin.as_f64(), span.loop_end.as_f64()), bytes.as_f64());
+        }
+        "issued_read"
+    };
+    let per_second = 1e9 / step as f64;
     CounterSeries {
-        name: "kv_issued".to_owned(),
+        name: name.to_owned(),
         unit: "B/s".to_owned(),
         start: Nanos::ZERO,
-        step: Nanos(width),
-        values: bytes.into_iter().map(|bytes| bytes / width as f64 * 1e9).collect(),
+        step: Nanos(step),
+        values: sums.into_iter().map(|bytes| bytes * per_second).collect(),
     }
 }
 
-/// Adds `amount` evenly over `begin..end`.
-fn spread(bins: &mut [f64], width: u64, (begin, end): (u64, u64), amount: f64) {
-    if end <= begin {
+/// Adds `bytes` evenly over `begin..end` to bins of width `step`; what lies past the last bin goes
+/// into it, so that the sum is kept.
+fn spread(sums: &mut [f64], step: f64, (begin, end): (f64, f64), bytes: f64) {
+    let Some(last) = sums.len().checked_sub(1) else { return };
+    let bin = |time: f64| ((time / step) as usize).min(last);
+    let (first, past) = (bin(begin), bin(end));
+    if first == past || end <= begin {
+        sums[first] += bytes;
         return;
     }
-    let rate = amount / (end - begin) as f64;
-    let mut from = begin;
-    while from < end {
-        let bin = (from / width) as usize;
-        let to = end.min((bin as u64 + 1) * width);
-        if let Some(value) = bins.get_mut(bin) {
-            *value += rate * (to - from) as f64;
-        }
-        from = to;
+    let rate = bytes / (end - begin);
+    for (at, sum) in sums.iter_mut().enumerate().take(past + 1).skip(first) {
+        let from = begin.max(at as f64 * step);
+        let to = if at == last { end } else { end.min((at + 1) as f64 * step) };
+        *sum += rate * (to - from).max(0.0);
     }
-}
-
-fn series<'a>(capture: &'a Capture, name: &str) -> Option<&'a CounterSeries> {
-    capture.counters.iter().find(|series| series.name == name)
-}
-
-/// The integral of a series of rates.
-fn total(series: &CounterSeries) -> Bytes {
-    let sum: f64 = series.values.iter().sum();
-    Bytes((sum * series.step.as_f64() * 1e-9).round() as u64)
 }

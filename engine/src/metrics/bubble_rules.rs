@@ -1,27 +1,35 @@
-//! Which cause an idle stretch of a lane has. Every idle nanosecond gets exactly one.
+//! The rules by which an idle stretch of a lane gets its cause. Pure functions of times and counts.
 //!
-//! The run falls into phases; a stretch is cut at their borders, and each part is judged:
+//! The run is cut into groups of overlapping launches (`phases`). A moment lies before a group with
+//! nothing running, or inside one. The first rule that holds decides:
 //!
 //! ```text
-//! 0 ──launch ramp──► first CTA ──attention──► last attention CTA ──gap──► merge ──► end
+//! nothing runs
+//!   before the first group                                      launch ramp
+//!   next group waits for another stream, until it is ready      dependency wait
+//!   next group merges, from its readiness                       merge wait
+//!   otherwise                                                   inter-kernel gap
+//! a group runs
+//!   it merges                                                   merge wait
+//!   the lane gets a CTA of it later, by the end of its ramp      launch ramp
+//!   the lane gets a CTA of it later                             other (no room, dispatch, queue)
+//!   the lane lies above what fits on an SM                      other (no room)
+//!   the lane is one that an even last wave leaves empty         wave quantisation, one CTA's time
+//!   the rest                                                    tail imbalance
 //! ```
 //!
-//! | part | cause |
-//! |---|---|
-//! | before the first CTA of the run | launch ramp |
-//! | nothing runs on any lane, and a launch waits for launches of other streams | dependency wait |
-//! | nothing runs on any lane | inter-kernel gap |
-//! | the merge kernel runs, this lane has nothing of it | merge wait |
-//! | the lane's next CTA is of a launch that was ready, none before it on the lane | launch ramp |
-//! | the lane's next CTA is of a launch that was ready | other (taking the next task, dispatch) |
-//! | the lane's next CTA is of a launch not yet ready, or there is none | the tail, see below |
+//! The ramp of a group ends when its last launch is ready or its first CTA ends, whichever is later:
+//! until then lanes are filled for the first time.
 //!
-//! A tail is split between two causes. If the N CTAs of the run were equal, `ceil(N / S)` waves on S
-//! lanes would leave `ceil(N / S)·S − N` lane-turns of one CTA's mean time idle, whatever their
-//! order: that much of the tail is wave quantisation, the rest is tail imbalance. Worked number:
-//! 9,072 equal CTAs on 216 lanes are 42 full waves, none is left; 9,080 leave 208 lane-turns.
+//! Worked number: 1,134 requests of 1,024 tokens under 8 KV heads are 9,072 CTAs; on 108 SMs that
+//! hold two each they fill 216 lanes 42 times, no lane is left over, and idle time at the end is
+//! imbalance. One request more makes 9,080 CTAs, 42.04 waves: 43 · 216 − 9,080 = 208 lanes have
+//! nothing in the last wave, and up to one mean CTA time of each is wave quantisation.
 
 use serde::{Deserialize, Serialize};
+
+use crate::metrics::phases::Group;
+use crate::units::Nanos;
 
 /// Why a lane had nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,7 +49,7 @@ pub enum BubbleCause {
     DependencyWait,
     /// Cost of the in-kernel trace.
     ProbeCost,
-    /// Between two CTAs of a lane: dispatch, or taking the next task.
+    /// No room beside the CTAs on the SM, or between two CTAs of a lane: dispatch, or taking a task.
     Other,
 }
 
@@ -79,10 +87,10 @@ impl BubbleCause {
             Self::WaveQuantisation => "The CTAs do not divide into full waves, so lanes stay empty in the last one.",
             Self::TailImbalance => "CTAs of unequal length end at different times, and nothing is left to take.",
             Self::InterKernelGap => "One kernel has ended and the next has not begun.",
-            Self::MergeWait => "The merge runs on other lanes.",
+            Self::MergeWait => "The merge starts, or runs on other lanes.",
             Self::DependencyWait => "The next launch waits for launches on other streams.",
             Self::ProbeCost => "Time that the in-kernel trace itself takes.",
-            Self::Other => "Between two CTAs of a lane: dispatch, or taking the next task from the queue.",
+            Self::Other => "No room beside the CTAs on the SM, or the time in which the next CTA or task comes.",
         }
     }
 
@@ -96,46 +104,58 @@ impl BubbleCause {
             Self::MergeWait => "fewer partials, or a merge by the last arriver",
             Self::DependencyWait => "a merge by the last arriver instead of a join of streams",
             Self::ProbeCost => "run without the trace",
-            Self::Other => "fewer, longer tasks",
+            Self::Other => "tiles that take less of an SM, or fewer, longer tasks",
         }
     }
 }
 
-/// Borders of the phases of a run, in ns from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Phases {
-    /// First CTA of the run.
-    pub(super) first_begin: u64,
-    /// Last end of the attention kernels, merging by workers included.
-    pub(super) attention_end: u64,
-    /// The merge kernel could be dispatched.
-    pub(super) merge_ready: u64,
-    /// First CTA of the merge kernel; the end of the run if there is none.
-    pub(super) merge_begin: u64,
-    /// End of the run.
-    pub(super) end: u64,
-    /// Whether the merge waits for several streams.
-    pub(super) merge_joins: bool,
+/// Lanes that stay empty in the last wave when equal CTAs fill `lanes` lanes.
+pub(super) fn empty_in_last_wave(ctas: u64, lanes: u64) -> u64 {
+    if lanes == 0 || ctas == 0 { 0 } else { ctas.div_ceil(lanes) * lanes - ctas }
 }
 
-impl Phases {
-    /// Parts of the run outside the attention phase, with the cause of whatever is idle there.
-    pub(super) fn outside_attention(&self) -> [(u64, u64, BubbleCause); 4] {
-        let waiting = if self.merge_joins { BubbleCause::DependencyWait } else { BubbleCause::InterKernelGap };
-        let ready = self.merge_ready.clamp(self.attention_end, self.merge_begin.max(self.attention_end));
-        let merge_begin = self.merge_begin.max(ready);
-        [
-            (0, self.first_begin, BubbleCause::LaunchRamp),
-            (self.attention_end, ready, waiting),
-            (ready, merge_begin, BubbleCause::InterKernelGap),
-            (merge_begin, self.end.max(merge_begin), BubbleCause::MergeWait),
-        ]
+/// Mean time of a CTA of a group.
+pub(super) fn mean_cta(group: &Group) -> Nanos {
+    Nanos(group.busy / group.ctas.max(1))
+}
+
+/// Causes of the time before group `at`, in which nothing runs: until the moment given, the first;
+/// from then on, the second.
+pub(super) fn before(at: usize, group: &Group) -> (Nanos, BubbleCause, BubbleCause) {
+    let waiting = if group.joined { BubbleCause::DependencyWait } else { BubbleCause::InterKernelGap };
+    let starting = if group.merge { BubbleCause::MergeWait } else { BubbleCause::InterKernelGap };
+    match at {
+        0 => (group.begin, BubbleCause::LaunchRamp, BubbleCause::LaunchRamp),
+        _ => (group.ready, waiting, starting),
     }
 }
 
-/// Lane-turns that `ctas` equal CTAs leave empty on `lanes` lanes.
-pub(super) fn empty_turns(ctas: u64, lanes: u64) -> u64 {
-    if lanes == 0 { 0 } else { ctas.div_ceil(lanes) * lanes - ctas }
+/// What is known of an idle stretch inside a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Inside {
+    /// Begin of the next span of this group on the lane.
+    pub(super) next: Option<Nanos>,
+    /// Lane of the SM.
+    pub(super) slot: u32,
+}
+
+/// Cause of an idle stretch inside a group; `None` for the tail, which [`tail`] parts.
+pub(super) fn inside(group: &Group, idle: Inside) -> Option<BubbleCause> {
+    if group.merge {
+        return Some(BubbleCause::MergeWait);
+    }
+    match idle.next {
+        Some(next) if next <= group.ramp_end => Some(BubbleCause::LaunchRamp),
+        Some(_) => Some(BubbleCause::Other),
+        None if idle.slot >= group.room => Some(BubbleCause::Other),
+        None => None,
+    }
+}
+
+/// How much of a tail of length `len` is wave quantisation, where `rank` counts the group's tails
+/// from the longest: an even last wave leaves that many lanes empty for one CTA's time each.
+pub(super) fn tail(group: &Group, lanes: u64, rank: u64, len: Nanos) -> Nanos {
+    if rank < empty_in_last_wave(group.ctas, lanes) { len.min(mean_cta(group)) } else { Nanos::ZERO }
 }
 
 #[cfg(test)]
@@ -143,9 +163,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_waves_leave_nothing() {
-        assert_eq!(empty_turns(9072, 216), 0);
-        assert_eq!(empty_turns(9080, 216), 208);
-        assert_eq!(empty_turns(1, 264), 263);
+    fn the_worked_number_holds() {
+        assert_eq!(empty_in_last_wave(9072, 216), 0);
+        assert_eq!(empty_in_last_wave(9080, 216), 208);
+        assert_eq!(empty_in_last_wave(10, 216), 206);
+        assert_eq!(empty_in_last_wave(0, 216), 0);
     }
 }

@@ -1,235 +1,269 @@
-//! Bubbles: every idle nanosecond of every lane, by cause, so that
-//! `busy + Σ bubbles = slots × makespan` exactly.
+//! Bubbles: idle slot time by cause. Busy time and all bubbles add up to slots × makespan exactly,
+//! in whole nanoseconds, for any capture. The rules stand in `bubble_rules`.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capture::{Capture, SpanKind};
-use crate::metrics::bubble_rules::{BubbleCause, Phases, empty_turns};
-use crate::metrics::lanes::{Idle, Lane, idle, lanes};
-use crate::plan::{LaunchKind, LaunchPlan};
-use crate::units::Nanos;
+use crate::capture::Capture;
+use crate::metrics::bubble_rules::{self, BubbleCause, Inside};
+use crate::metrics::lanes::{Idle, Lanes, lanes};
+use crate::metrics::phases::{Group, groups};
+use crate::plan::LaunchPlan;
+use crate::units::{Nanos, grouped};
 
-/// How many CTAs a bubble names as those that bound it.
-const BOUNDING: usize = 3;
-
-/// Idle time of one cause.
+/// Idle slot time of one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bubble {
     /// Why.
     pub cause: BubbleCause,
-    /// Lane time of it over all lanes.
+    /// Idle time over all lanes.
     pub slot_time: Nanos,
-    /// Spans that bound it, as positions in the capture; for a tail those that ended last.
+    /// The few CTAs that bound it, as indices into the capture's spans; empty if there is none of it.
     pub bounded_by: Vec<usize>,
+    /// What it would take to close it, in one sentence; empty if there is none of it.
+    pub close: String,
 }
 
-/// Busy and idle time of a run.
+/// Busy time and bubbles of a run. `busy_slot` and the bubbles add up to `total_slot` exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BubbleReport {
-    /// SMs × the largest number of CTAs on one SM at once.
+    /// Lanes: SMs × the largest number of CTAs on one SM at once.
     pub slots: u64,
-    /// Length of the run.
+    /// Length of each lane.
     pub makespan: Nanos,
-    /// `slots × makespan`.
+    /// Slots × makespan.
     pub total_slot: Nanos,
-    /// Lane time in which a CTA was there.
+    /// Time in which a CTA was on a lane.
     pub busy_slot: Nanos,
-    /// Idle lane time by cause, all causes, in the order of [`BubbleCause::ALL`].
+    /// One entry a cause, in the order of [`BubbleCause::ALL`].
     pub bubbles: Vec<Bubble>,
+    /// What was wrong with the spans, one sentence each.
+    pub warnings: Vec<String>,
 }
 
 impl BubbleReport {
-    /// Part of all lane time, 0 to 1.
+    /// Part of all slot time that `time` is, 0 to 1.
     pub fn share(&self, time: Nanos) -> f64 {
-        if self.total_slot == Nanos::ZERO { 0.0 } else { time.as_f64() / self.total_slot.as_f64() }
+        if self.total_slot.0 == 0 { 0.0 } else { time.as_f64() / self.total_slot.as_f64() }
     }
 
-    /// Busy part of all lane time, 0 to 1.
+    /// Busy part of all slot time, 0 to 1.
     pub fn busy_share(&self) -> f64 {
         self.share(self.busy_slot)
     }
 
-    /// Idle time of a cause.
-    pub fn of(&self, cause: BubbleCause) -> Nanos {
-        self.bubbles.iter().find(|bubble| bubble.cause == cause).map_or(Nanos::ZERO, |bubble| bubble.slot_time)
+    /// The cause with the most slot time, if any lane was idle.
+    pub fn largest(&self) -> Option<&Bubble> {
+        let some = self.bubbles.iter().filter(|bubble| bubble.slot_time > Nanos::ZERO);
+        some.max_by_key(|bubble| (bubble.slot_time, std::cmp::Reverse(bubble.cause)))
     }
 
-    /// The cause with the most idle time, if any lane was idle.
-    pub fn largest(&self) -> Option<&Bubble> {
-        self.bubbles
-            .iter()
-            .filter(|b| b.slot_time > Nanos::ZERO)
-            .max_by_key(|b| (b.slot_time, std::cmp::Reverse(b.cause)))
+    /// Idle slot time of one cause.
+    pub fn of(&self, cause: BubbleCause) -> Nanos {
+        self.bubbles.iter().filter(|bubble| bubble.cause == cause).map(|bubble| bubble.slot_time).sum()
     }
 }
 
-/// An idle stretch of a lane with its cause.
+/// An idle stretch of one lane with one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// SM of the lane.
+    /// SM.
     pub sm: u32,
-    /// Residency slot of the lane.
+    /// Residency lane of the SM.
     pub slot: u32,
-    /// Begin of the stretch.
+    /// Where it begins.
     pub begin: Nanos,
-    /// End of the stretch.
+    /// Where it ends.
     pub end: Nanos,
-    /// Why.
+    /// Why the lane is idle.
     pub cause: BubbleCause,
 }
 
-/// Sums up the idle time of a run by cause.
-pub fn bubbles(plan: &LaunchPlan, capture: &Capture) -> BubbleReport {
-    let makespan = capture.makespan();
-    let slots = capture.slots();
-    let total_slot = makespan * slots;
-    let mut times = [0_u64; BubbleCause::ALL.len()];
-    for gap in gaps(plan, capture) {
-        times[gap.cause as usize] += (gap.end - gap.begin).0;
-    }
-    let idle: u64 = times.iter().sum();
-    let last = last_ended(capture);
-    let bounded_by = |cause| match cause {
-        BubbleCause::WaveQuantisation | BubbleCause::TailImbalance => last.clone(),
-        _ => Vec::new(),
-    };
-    BubbleReport {
-        slots,
-        makespan,
-        total_slot,
-        busy_slot: total_slot.saturating_sub(Nanos(idle)),
-        bubbles: BubbleCause::ALL
-            .into_iter()
-            .map(|cause| Bubble { cause, slot_time: Nanos(times[cause as usize]), bounded_by: bounded_by(cause) })
-            .collect(),
-    }
-}
-
-/// Every idle stretch of every lane with its cause, by lane and time. Neighbouring stretches of one
-/// lane may have different causes; none overlap.
+/// Every idle stretch of a run by (SM, slot, begin), for drawing.
 pub fn gaps(plan: &LaunchPlan, capture: &Capture) -> Vec<Gap> {
     let lanes = lanes(capture);
-    let phases = phases(plan, capture);
-    let idle_of: Vec<Vec<Idle>> = lanes.iter().map(|lane| idle(capture, lane, phases.end)).collect();
-    let mut out = Vec::new();
-    let mut tails = Vec::new();
-    for (lane, stretches) in lanes.iter().zip(&idle_of) {
-        let mut judge = Judge { capture, phases: &phases, lane, out: &mut out, tails: &mut tails };
-        for stretch in stretches {
-            judge.stretch(*stretch);
+    let groups = groups(plan, capture);
+    let mut all = Vec::with_capacity(lanes.idle.len());
+    classify(&lanes, &groups, capture, |gap, _| all.push(gap));
+    all
+}
+
+/// Busy time and bubbles by cause.
+pub fn bubbles(plan: &LaunchPlan, capture: &Capture) -> BubbleReport {
+    let lanes = lanes(capture);
+    let groups = groups(plan, capture);
+    // Slot time by cause and group.
+    let mut time: BTreeMap<BubbleCause, BTreeMap<usize, Nanos>> = BTreeMap::new();
+    classify(&lanes, &groups, capture, |gap, group| {
+        *time.entry(gap.cause).or_default().entry(group).or_default() += gap.end - gap.begin;
+    });
+    let bubble = |cause: BubbleCause| {
+        let by_group = time.get(&cause).cloned().unwrap_or_default();
+        let slot_time = by_group.values().copied().sum();
+        let worst = by_group.iter().max_by_key(|(group, time)| (**time, std::cmp::Reverse(**group))).map(|(at, _)| *at);
+        Bubble {
+            cause,
+            slot_time,
+            bounded_by: worst.map_or_else(Vec::new, |at| bounds(cause, &groups, at)),
+            close: worst.map_or_else(String::new, |at| remedy(cause, groups.get(at), &lanes)),
         }
+    };
+    BubbleReport {
+        slots: lanes.count(),
+        makespan: lanes.makespan,
+        total_slot: lanes.total(),
+        busy_slot: lanes.busy,
+        bubbles: BubbleCause::ALL.into_iter().map(bubble).collect(),
+        warnings: warnings(&lanes),
     }
-    split_tails(capture, lanes.len() as u64, &mut out, &tails);
-    out.sort_unstable_by_key(|gap| (gap.sm, gap.slot, gap.begin));
-    out
 }
 
-/// Judges the idle stretches of one lane.
-struct Judge<'a> {
-    capture: &'a Capture,
-    phases: &'a Phases,
-    lane: &'a Lane,
-    out: &'a mut Vec<Gap>,
-    /// Parts of tails, to be split between wave quantisation and imbalance once all are known.
-    tails: &'a mut Vec<Gap>,
+fn warnings(lanes: &Lanes) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if lanes.clipped > 0 {
+        warnings.push(format!("{} spans overlap another on their lane and were clipped", grouped(lanes.clipped)));
+    }
+    if lanes.left_out > 0 {
+        warnings.push(format!("{} spans lie on no lane or end before they begin; left out", grouped(lanes.left_out)));
+    }
+    warnings
 }
 
-impl Judge<'_> {
-    fn stretch(&mut self, stretch: Idle) {
-        for (from, to, cause) in self.phases.outside_attention() {
-            if let Some(gap) = self.gap(stretch.begin.max(from), stretch.end.min(to), cause) {
-                self.out.push(gap);
+/// A piece of an idle stretch: within group `group`, or in the time before it.
+#[derive(Clone, Copy)]
+struct Piece {
+    idle: Idle,
+    group: usize,
+    begin: Nanos,
+    end: Nanos,
+    inside: bool,
+}
+
+/// Gives every idle stretch its causes, in order, with the group that it lies in or before.
+fn classify(lanes: &Lanes, groups: &[Group], capture: &Capture, mut emit: impl FnMut(Gap, usize)) {
+    let ranks = tail_ranks(lanes, groups, capture);
+    let mut tail_at = 0;
+    each_piece(lanes, groups, |piece| {
+        let Piece { idle, group, begin, end, inside } = piece;
+        let mut put = |begin: Nanos, end: Nanos, cause| {
+            if begin < end {
+                emit(Gap { sm: idle.sm, slot: idle.slot, begin, end, cause }, group);
+            }
+        };
+        let Some(now) = groups.get(group) else { return put(begin, end, BubbleCause::Other) };
+        if !inside {
+            let (until, first, then) = bubble_rules::before(group, now);
+            let cut = until.clamp(begin, end);
+            put(begin, cut, first);
+            return put(cut, end, then);
+        }
+        if let Some(cause) = bubble_rules::inside(now, known(&piece, now, capture)) {
+            return put(begin, end, cause);
+        }
+        let rank = ranks.get(tail_at).copied().unwrap_or(u64::MAX);
+        tail_at += 1;
+        let cut = begin + bubble_rules::tail(now, lanes_of(lanes, now), rank, end - begin);
+        put(begin, cut, BubbleCause::WaveQuantisation);
+        put(cut, end, BubbleCause::TailImbalance);
+    });
+}
+
+fn known(piece: &Piece, group: &Group, capture: &Capture) -> Inside {
+    let next = piece.idle.next.map(|at| Nanos(capture.spans.begin[at as usize]));
+    Inside { next: next.filter(|begin| *begin < group.end), slot: piece.idle.slot }
+}
+
+fn lanes_of(lanes: &Lanes, group: &Group) -> u64 {
+    u64::from(group.room.min(lanes.slots_per_sm)) * u64::from(lanes.sms)
+}
+
+/// Rank of each tail among those of its group, longest first, in the order of [`each_piece`].
+fn tail_ranks(lanes: &Lanes, groups: &[Group], capture: &Capture) -> Vec<u64> {
+    let mut tails: Vec<(usize, Nanos)> = Vec::new();
+    each_piece(lanes, groups, |piece| {
+        if let Some(group) = groups.get(piece.group)
+            && piece.inside
+            && bubble_rules::inside(group, known(&piece, group, capture)).is_none()
+        {
+            tails.push((piece.group, piece.end - piece.begin));
+        }
+    });
+    let mut order: Vec<usize> = (0..tails.len()).collect();
+    order.sort_by_key(|at| (tails[*at].0, std::cmp::Reverse(tails[*at].1), *at));
+    let mut ranks = vec![0; tails.len()];
+    let (mut group, mut rank) = (usize::MAX, 0);
+    for at in order {
+        if tails[at].0 != group {
+            (group, rank) = (tails[at].0, 0);
+        }
+        ranks[at] = rank;
+        rank += 1;
+    }
+    ranks
+}
+
+/// Cuts idle stretches at the begin and end of each group.
+fn each_piece(lanes: &Lanes, groups: &[Group], mut visit: impl FnMut(Piece)) {
+    for idle in &lanes.idle {
+        let mut cursor = idle.begin;
+        let first = groups.partition_point(|group| group.end <= cursor);
+        for (at, group) in groups.iter().enumerate().skip(first) {
+            for (until, inside) in [(group.begin, false), (group.end, true)] {
+                let end = until.min(idle.end);
+                if cursor < end {
+                    visit(Piece { idle: *idle, group: at, begin: cursor, end, inside });
+                    cursor = end;
+                }
+            }
+            if cursor >= idle.end {
+                break;
             }
         }
-        let begin = stretch.begin.max(self.phases.first_begin);
-        let end = stretch.end.min(self.phases.attention_end.max(self.phases.first_begin));
-        self.in_attention(begin, end, stretch.next);
-    }
-
-    fn in_attention(&mut self, begin: u64, end: u64, next: Option<usize>) {
-        let next = next.filter(|at| self.capture.spans.begin[*at] <= self.phases.attention_end);
-        let Some(next) = next else {
-            let tail = self.gap(begin, end, BubbleCause::TailImbalance);
-            self.tails.extend(tail);
-            return;
-        };
-        let window = self.capture.kernels.iter().find(|window| window.launch == self.capture.spans.launch[next]);
-        let ready = window.map_or(0, |window| window.ready.0).clamp(begin.min(end), end);
-        // Before its launch was ready, the lane sat in the tail of another; from then on it waited
-        // for the CTA to be dispatched.
-        let tail = self.gap(begin, ready, BubbleCause::TailImbalance);
-        self.tails.extend(tail);
-        let cause = if next == self.lane.spans.start { BubbleCause::LaunchRamp } else { BubbleCause::Other };
-        let waiting = self.gap(ready, end, cause);
-        self.out.extend(waiting);
-    }
-
-    fn gap(&self, begin: u64, end: u64, cause: BubbleCause) -> Option<Gap> {
-        let (sm, slot) = (self.lane.sm, self.lane.slot);
-        (begin < end).then_some(Gap { sm, slot, begin: Nanos(begin), end: Nanos(end), cause })
-    }
-}
-
-/// Gives each tail its part of wave quantisation, at its end, and leaves the rest to imbalance.
-fn split_tails(capture: &Capture, lanes: u64, out: &mut Vec<Gap>, tails: &[Gap]) {
-    let (mut ctas, mut busy) = (0_u64, 0_u64);
-    for span in capture.spans.iter().filter(|span| span.kind == SpanKind::Attention) {
-        ctas += 1;
-        busy += span.end.saturating_sub(span.begin).0;
-    }
-    let mean = if ctas == 0 { 0 } else { busy / ctas };
-    let idle: u64 = tails.iter().map(|tail| (tail.end - tail.begin).0).sum();
-    let quantised = (empty_turns(ctas, lanes) * mean).min(idle);
-    for tail in tails {
-        let length = (tail.end - tail.begin).0;
-        let part = (u128::from(length) * u128::from(quantised) / u128::from(idle.max(1))) as u64;
-        let border = Nanos(tail.end.0 - part);
-        if tail.begin < border {
-            out.push(Gap { end: border, ..*tail });
-        }
-        if border < tail.end {
-            out.push(Gap { begin: border, cause: BubbleCause::WaveQuantisation, ..*tail });
+        // Past every group: only spans of launches that the plan has not lie there.
+        if cursor < idle.end {
+            visit(Piece { idle: *idle, group: groups.len(), begin: cursor, end: idle.end, inside: false });
         }
     }
 }
 
-fn phases(plan: &LaunchPlan, capture: &Capture) -> Phases {
-    let end = capture.makespan().0;
-    let merge_launch = plan.launches.iter().position(|launch| launch.kind == LaunchKind::Merge).map(|at| at as u32);
-    let in_merge_kernel = |launch: u32| Some(launch) == merge_launch;
-    let (mut first_begin, mut attention_end, mut merge_begin) = (end, 0, end);
-    for span in capture.spans.iter() {
-        first_begin = first_begin.min(span.begin.0);
-        if in_merge_kernel(span.launch) {
-            merge_begin = merge_begin.min(span.begin.0);
-        } else {
-            attention_end = attention_end.max(span.end.0);
+fn bounds(cause: BubbleCause, groups: &[Group], at: usize) -> Vec<usize> {
+    let Some(group) = groups.get(at) else { return Vec::new() };
+    let spans = match cause {
+        BubbleCause::LaunchRamp => vec![group.first],
+        BubbleCause::InterKernelGap | BubbleCause::DependencyWait => {
+            let before = at.checked_sub(1).and_then(|at| groups.get(at)).and_then(|group| group.last.first().copied());
+            before.into_iter().chain([group.first]).collect()
         }
-    }
-    let window = capture.kernels.iter().find(|window| in_merge_kernel(window.launch));
-    let merge_joins = merge_launch.is_some_and(|at| {
-        let merge = &plan.launches[at as usize];
-        merge.after.iter().any(|before| plan.launches.get(*before as usize).is_some_and(|l| l.stream != merge.stream))
-    });
-    Phases {
-        first_begin,
-        attention_end,
-        merge_ready: window.map_or(attention_end, |window| window.ready.0),
-        merge_begin,
-        end,
-        merge_joins,
-    }
+        _ => group.last.clone(),
+    };
+    spans.into_iter().map(|at| at as usize).collect()
 }
 
-fn last_ended(capture: &Capture) -> Vec<usize> {
-    let mut attention: Vec<usize> =
-        (0..capture.spans.len()).filter(|at| capture.spans.kind[*at] == SpanKind::Attention).collect();
-    let count = BOUNDING.min(attention.len());
-    if count == 0 {
-        return attention;
+/// What would close the bubble, with the numbers of the group that has most of it.
+fn remedy(cause: BubbleCause, group: Option<&Group>, lanes: &Lanes) -> String {
+    let Some(group) = group else { return "the capture does not say; its spans are damaged".to_owned() };
+    let room = lanes_of(lanes, group);
+    let mean = bubble_rules::mean_cta(group);
+    match cause {
+        BubbleCause::LaunchRamp => "fewer launches, or a graph or persistent kernel that is on the GPU already".to_owned(),
+        BubbleCause::WaveQuantisation => format!(
+            "{} CTAs are {:.2} waves of {} lanes; {} more CTAs (split long packs) or {} fewer would fill the last wave",
+            grouped(group.ctas),
+            group.ctas as f64 / room.max(1) as f64,
+            grouped(room),
+            grouped(bubble_rules::empty_in_last_wave(group.ctas, room)),
+            grouped(group.ctas % room.max(1)),
+        ),
+        BubbleCause::TailImbalance => {
+            format!("split the packs behind the last CTAs, or start them first; a CTA takes {mean} on average")
+        }
+        BubbleCause::InterKernelGap => "overlap the kernels: one stream a tile shape, or one fused launch".to_owned(),
+        BubbleCause::MergeWait => "fewer partials (merge packs), or merge by the last arriver in a fused launch".to_owned(),
+        BubbleCause::DependencyWait => "a fused launch needs no join of streams before the merge".to_owned(),
+        BubbleCause::ProbeCost => "run without tracing".to_owned(),
+        BubbleCause::Other => {
+            format!("a tile with less shared memory and fewer registers than what lets {} CTAs on an SM, or longer tasks", group.room)
+        }
     }
-    attention.select_nth_unstable_by_key(count - 1, |at| (std::cmp::Reverse(capture.spans.end[*at]), *at));
-    attention.truncate(count);
-    attention.sort_unstable_by_key(|at| (std::cmp::Reverse(capture.spans.end[*at]), *at));
-    attention
 }

@@ -5,6 +5,7 @@ mod bandwidth;
 mod bubble_rules;
 mod bubbles;
 mod lanes;
+mod phases;
 mod traffic;
 
 pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};

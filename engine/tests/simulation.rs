@@ -1,0 +1,258 @@
+//! Laws that the simulator and the bubble metrics must obey on any batch, and the directions of the
+//! papers' own experiments on the A100 model.
+#![allow(missing_docs, reason = "a test binary")]
+
+use engine::cancel::Cancel;
+use engine::capture::{Capture, SpanKind};
+use engine::hw::{self, Device};
+use engine::metrics::{self, BubbleCause};
+use engine::plan::Strategy as Launching;
+use engine::session::{PlanOptions, Planned, RunOptions, plan_spec, report_of, simulate};
+use engine::tile::Tile;
+use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec, parse_tree};
+use proptest::prelude::*;
+
+/// PAT's Figure 10, configurations 1 to 18: those with a shared prefix.
+const SHARED: [&str; 18] = [
+    "1,10_4096,416",
+    "1,256_256,32",
+    "1,1024_2048,32",
+    "1,2,64_1024,256,256",
+    "1,4,256_32,256,32",
+    "1,8,512_32,512,256",
+    "1,8,512_32,2048,256",
+    "1,8,512_512,512,256",
+    "1,4,8,256_32,256,256,32",
+    "1,4,16,512_1024,256,128,32",
+    "1,4,16,64,256,1024_256,32,256,64,32,256",
+    "1,16,32,64,128,1024_256,128,64,32,32,32",
+    "1,16,32,64,256,1024_256,128,64,32,32,32",
+    "1,8,16,32,64,128,1024_256,128,64,32,32,32,32",
+    "1,8,16,32,64,256,1024_256,128,64,32,32,32,32",
+    "2,8,16,256_256,256,32,32",
+    "4,16,256,512_512,32,128,32",
+    "8,16,32,256_512,512,256,32",
+];
+
+fn tree(text: &str) -> BatchSpec {
+    parse_tree(text, AttentionShape::default()).unwrap()
+}
+
+fn decodes(count: u32, kv: u64) -> BatchSpec {
+    let requests = vec![RequestSpec::Decode { kv, count }];
+    BatchSpec { requests, ..BatchSpec::empty(AttentionShape::default()) }
+}
+
+fn plan(spec: &BatchSpec, scheduler: &str, strategy: Launching, device: &Device, tile: Option<Tile>) -> Planned {
+    let options = PlanOptions { scheduler: scheduler.to_owned(), strategy, tile, ..PlanOptions::new(device) };
+    plan_spec(spec, &options).unwrap()
+}
+
+fn run(planned: &Planned) -> Capture {
+    simulate(planned, &RunOptions::default(), &Cancel::default()).unwrap()
+}
+
+fn makespan(spec: &BatchSpec, scheduler: &str, strategy: Launching, device: &Device) -> f64 {
+    run(&plan(spec, scheduler, strategy, device, None)).makespan().as_f64()
+}
+
+fn a100() -> &'static Device {
+    hw::find("a100-sxm-80gb").unwrap()
+}
+
+fn h200() -> &'static Device {
+    hw::find("h200-sxm").unwrap()
+}
+
+/// Everything that must hold of any run.
+fn assert_lawful(planned: &Planned, capture: &Capture, device: &Device) {
+    let report = report_of(&planned.batch, &planned.tree, capture);
+    let seconds = capture.makespan().as_f64() * 1e-9;
+    let least = report.traffic.compulsory.as_f64() / device.hbm_bytes_per_s as f64;
+    // Q and the output pass through the fixed phases of a CTA; KV alone is the main loop's.
+    let kv = (planned.plan.shape.kv_bytes_per_token() * planned.tree.unique_tokens().0).as_f64();
+    assert!(seconds >= least.min(kv / device.hbm_bytes_per_s as f64), "{seconds} s is faster than the bandwidth allows");
+    let flop: f64 = planned.plan.packs.iter().map(|p| p.tokens.as_f64() * f64::from(p.queries_len)).sum::<f64>()
+        * f64::from(planned.plan.shape.query_heads)
+        * f64::from(planned.plan.shape.head_dim)
+        * 4.0;
+    assert!(seconds >= flop / device.tensor_flops as f64, "faster than the tensor cores allow");
+
+    let mut seen: Vec<(u32, u32)> = Vec::new();
+    for span in capture.spans.iter() {
+        assert!(span.begin <= span.first_tile && span.first_tile <= span.loop_end && span.loop_end <= span.end);
+        assert!(span.begin < span.end);
+        let merge_kernel = planned.plan.launches[span.launch as usize].kind == engine::plan::LaunchKind::Merge;
+        if span.kind == SpanKind::Attention || merge_kernel {
+            seen.push((span.launch, span.cta));
+        }
+    }
+    seen.sort_unstable();
+    let all: Vec<(u32, u32)> = planned
+        .plan
+        .launches
+        .iter()
+        .enumerate()
+        .flat_map(|(at, launch)| (0..planned.plan.cta_count(launch)).map(move |cta| (at as u32, cta)))
+        .collect();
+    assert_eq!(seen, all, "every CTA once");
+
+    if let Some(dram) = report.bandwidth.dram_read {
+        let kv_read = report.traffic.kv_read.as_f64();
+        assert!(dram.as_f64() <= kv_read * 1.001 + 1024.0, "{dram} from DRAM, but only {kv_read} were asked for");
+        assert!(dram.as_f64() >= kv * 0.999 - 1024.0, "{dram} from DRAM, but {kv} of KV are unique");
+    }
+    assert_identity(planned, capture);
+}
+
+/// busy + bubbles = slots × makespan, by the report and by the drawn gaps.
+fn assert_identity(planned: &Planned, capture: &Capture) {
+    let report = metrics::bubbles(&planned.plan, capture);
+    let idle: u64 = report.bubbles.iter().map(|b| b.slot_time.0).sum();
+    assert_eq!(report.busy_slot.0 + idle, report.slots * report.makespan.0);
+    let drawn: u64 = metrics::gaps(&planned.plan, capture).iter().map(|gap| (gap.end - gap.begin).0).sum();
+    assert_eq!(drawn, idle, "the gaps that are drawn are the bubbles");
+}
+
+#[test]
+fn no_wave_bubble_where_the_paper_has_none() {
+    let wave = |requests| {
+        let planned = plan(&decodes(requests, 1024), "pat", Launching::Streams, a100(), None);
+        let report = metrics::bubbles(&planned.plan, &run(&planned));
+        report.share(report.of(BubbleCause::WaveQuantisation))
+    };
+    assert!(wave(1134) < 1e-9, "1,134 requests are 42 full waves");
+    assert!(wave(1135) > 0.005, "one more begins a 43rd");
+}
+
+#[test]
+fn streams_beat_serial_where_tiles_differ() {
+    let mut gain = Vec::new();
+    for text in SHARED {
+        let spec = tree(text);
+        if plan(&spec, "pat", Launching::Streams, a100(), None).plan.tiles().len() > 1 {
+            let time = |strategy| makespan(&spec, "pat", strategy, a100());
+            gain.push(time(Launching::Serial) / time(Launching::Streams));
+        }
+    }
+    let mean = gain.iter().sum::<f64>() / gain.len() as f64;
+    assert!(gain.len() >= 10 && mean > 1.0, "serial / streams is {mean:.3} over {} configurations", gain.len());
+}
+
+#[test]
+fn one_fixed_tile_is_slower_than_many() {
+    let mut ratio = 0.0;
+    for text in SHARED {
+        let spec = tree(text);
+        let time = |tile| run(&plan(&spec, "pat", Launching::Streams, a100(), tile)).makespan().as_f64();
+        ratio += time(Some(Tile { m: 64, n: 128 })) / time(None) / SHARED.len() as f64;
+    }
+    assert!(ratio > 1.0, "fixed / multi-tile is {ratio:.3}");
+}
+
+#[test]
+fn splitting_a_long_kv_shortens_the_tail() {
+    let mut spec = decodes(64, 1024);
+    spec.requests.push(RequestSpec::Decode { kv: 65_536, count: 1 });
+    let whole = makespan(&spec, "naive", Launching::Streams, a100());
+    let split = makespan(&spec, "pat", Launching::Streams, a100());
+    assert!(split < 0.6 * whole, "split {split} ns, whole {whole} ns");
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_and_a_cancelled_run_stops() {
+    let planned = plan(&tree(SHARED[10]), "pat", Launching::Fused, h200(), None);
+    assert_eq!(run(&planned), run(&planned));
+    let cancel = Cancel::default();
+    cancel.cancel();
+    assert!(matches!(simulate(&planned, &RunOptions::default(), &cancel), Err(engine::Error::Cancelled)));
+}
+
+#[test]
+fn one_cta_takes_the_time_of_the_cost_model() {
+    for kv in [1_u64, 16, 100, 1000, 4096, 65_536] {
+        let shape = AttentionShape { query_heads: 4, kv_heads: 1, ..AttentionShape::default() };
+        let requests = vec![RequestSpec::Decode { kv, count: 1 }];
+        let spec = BatchSpec { requests, ..BatchSpec::empty(shape) };
+        let planned = plan(&spec, "naive", Launching::Serial, h200(), None);
+        if planned.plan.attention_ctas() != 1 {
+            continue;
+        }
+        let simulated = run(&planned).makespan().as_f64();
+        let closed = engine::backend::sim::one_cta_time(h200(), &planned.plan).unwrap();
+        assert!((simulated - closed).abs() <= 3.0, "{kv} tokens: simulated {simulated} ns, closed form {closed} ns");
+    }
+}
+
+#[test]
+fn damaged_spans_keep_the_identity() {
+    let planned = plan(&tree(SHARED[3]), "pat", Launching::Streams, h200(), None);
+    let mut capture = run(&planned);
+    let count = capture.spans.len();
+    for at in (0..count).step_by(7) {
+        capture.spans.begin[at] = capture.spans.begin[at].saturating_sub(20_000);
+    }
+    capture.spans.begin[count / 2] = u64::MAX;
+    capture.spans.sm[count / 3] = 9_999;
+    capture.spans.launch[count / 4] = 77;
+    capture.spans.begin.swap(0, count - 1);
+    assert_identity(&planned, &capture);
+    let report = metrics::bubbles(&planned.plan, &capture);
+    assert_eq!(report.warnings.len(), 2, "{:?}", report.warnings);
+}
+
+fn forest() -> impl Strategy<Value = BatchSpec> {
+    let leaf = (1_u64..700, 1_u32..6).prop_map(|(tokens, repeat)| NodeSpec { repeat, ..NodeSpec::leaf(tokens) });
+    let root = (1_u64..40, 0_u32..3, prop::collection::vec(leaf, 1..5)).prop_map(|(blocks, ending, children)| NodeSpec {
+        tokens: 32 * blocks,
+        repeat: 1,
+        requests: Some(ending),
+        children,
+    });
+    let heads = prop::sample::select(vec![(4, 1), (8, 8), (32, 8), (16, 1)]);
+    (prop::collection::vec(root, 1..4), heads).prop_map(|(roots, (query_heads, kv_heads))| BatchSpec {
+        roots,
+        ..BatchSpec::empty(AttentionShape { query_heads, kv_heads, ..AttentionShape::default() })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_run_is_lawful(spec in forest(), on_a100 in any::<bool>()) {
+        let device = if on_a100 { a100() } else { h200() };
+        for scheduler in engine::pack::schedulers() {
+            for strategy in Launching::ALL {
+                let planned = plan(&spec, scheduler.name(), strategy, device, None);
+                assert_lawful(&planned, &run(&planned), device);
+            }
+        }
+    }
+
+    #[test]
+    fn residency_stays_within_occupancy(count in 1_u32..300, kv in 1_u64..2000) {
+        let planned = plan(&decodes(count, kv), "naive", Launching::Serial, h200(), None);
+        let capture = run(&planned);
+        for span in capture.spans.iter() {
+            let kind = planned.plan.launches[span.launch as usize].kind;
+            if let engine::plan::LaunchKind::Attention(tile) = kind {
+                let occupancy = engine::tile::occupancy(h200(), tile, 128, planned.plan.shape.dtype);
+                prop_assert!(span.slot < occupancy, "lane {} of a tile {tile} that fits {occupancy} times", span.slot);
+            }
+        }
+    }
+
+    #[test]
+    fn more_bandwidth_never_slows_equal_ctas(count in 1_u32..200, blocks in 1_u64..94, more in 1_u32..60) {
+        // Whole blocks: a partly filled one may become a pack of its own, and the CTAs unequal.
+        let spec = decodes(count, 32 * blocks);
+        let time = |device: &Device| {
+            makespan(&spec, "naive", Launching::Serial, device)
+        };
+        let base = time(h200());
+        let mut wide = h200().clone();
+        wide.hbm_bytes_per_s += u64::from(more) * 100_000_000_000;
+        prop_assert!(time(&wide) <= base + 2.0, "bandwidth: {} against {base}", time(&wide));
+    }
+}
