@@ -71,7 +71,10 @@ fn assert_lawful(planned: &Planned, capture: &Capture, device: &Device) {
     let least = report.traffic.compulsory.as_f64() / device.hbm_bytes_per_s as f64;
     // Q and the output pass through the fixed phases of a CTA; KV alone is the main loop's.
     let kv = (planned.plan.shape.kv_bytes_per_token() * planned.tree.unique_tokens().0).as_f64();
-    assert!(seconds >= least.min(kv / device.hbm_bytes_per_s as f64), "{seconds} s is faster than the bandwidth allows");
+    assert!(
+        seconds >= least.min(kv / device.hbm_bytes_per_s as f64),
+        "{seconds} s is faster than the bandwidth allows"
+    );
     let flop: f64 = planned.plan.packs.iter().map(|p| p.tokens.as_f64() * f64::from(p.queries_len)).sum::<f64>()
         * f64::from(planned.plan.shape.query_heads)
         * f64::from(planned.plan.shape.head_dim)
@@ -203,11 +206,8 @@ fn damaged_spans_keep_the_identity() {
 
 fn forest() -> impl Strategy<Value = BatchSpec> {
     let leaf = (1_u64..700, 1_u32..6).prop_map(|(tokens, repeat)| NodeSpec { repeat, ..NodeSpec::leaf(tokens) });
-    let root = (1_u64..40, 0_u32..3, prop::collection::vec(leaf, 1..5)).prop_map(|(blocks, ending, children)| NodeSpec {
-        tokens: 32 * blocks,
-        repeat: 1,
-        requests: Some(ending),
-        children,
+    let root = (1_u64..40, 0_u32..3, prop::collection::vec(leaf, 1..5)).prop_map(|(blocks, ending, children)| {
+        NodeSpec { tokens: 32 * blocks, repeat: 1, requests: Some(ending), children }
     });
     let heads = prop::sample::select(vec![(4, 1), (8, 8), (32, 8), (16, 1)]);
     (prop::collection::vec(root, 1..4), heads).prop_map(|(roots, (query_heads, kv_heads))| BatchSpec {

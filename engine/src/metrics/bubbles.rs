@@ -246,7 +246,9 @@ fn remedy(cause: BubbleCause, group: Option<&Group>, lanes: &Lanes) -> String {
     let room = lanes_of(lanes, group);
     let mean = bubble_rules::mean_cta(group);
     match cause {
-        BubbleCause::LaunchRamp => "fewer launches, or a graph or persistent kernel that is on the GPU already".to_owned(),
+        BubbleCause::LaunchRamp => {
+            "fewer launches, or a graph or persistent kernel that is on the GPU already".to_owned()
+        }
         BubbleCause::WaveQuantisation => format!(
             "{} CTAs are {:.2} waves of {} lanes; {} more CTAs (split long packs) or {} fewer would fill the last wave",
             grouped(group.ctas),
@@ -259,11 +261,16 @@ fn remedy(cause: BubbleCause, group: Option<&Group>, lanes: &Lanes) -> String {
             format!("split the packs behind the last CTAs, or start them first; a CTA takes {mean} on average")
         }
         BubbleCause::InterKernelGap => "overlap the kernels: one stream a tile shape, or one fused launch".to_owned(),
-        BubbleCause::MergeWait => "fewer partials (merge packs), or merge by the last arriver in a fused launch".to_owned(),
+        BubbleCause::MergeWait => {
+            "fewer partials (merge packs), or merge by the last arriver in a fused launch".to_owned()
+        }
         BubbleCause::DependencyWait => "a fused launch needs no join of streams before the merge".to_owned(),
         BubbleCause::ProbeCost => "run without tracing".to_owned(),
         BubbleCause::Other => {
-            format!("a tile with less shared memory and fewer registers than what lets {} CTAs on an SM, or longer tasks", group.room)
+            format!(
+                "a tile with less shared memory and fewer registers than what lets {} CTAs on an SM, or longer tasks",
+                group.room
+            )
         }
     }
 }
