@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod picture;
 pub mod samples;
 pub mod window;

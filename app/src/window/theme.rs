@@ -135,6 +135,7 @@ pub fn install(ctx: &Context) {
             style.spacing.item_spacing = egui::vec2(7.0, 5.0);
             style.spacing.button_padding = egui::vec2(7.0, 2.5);
             style.interaction.tooltip_delay = 0.15;
+            style.text_styles.insert(egui::TextStyle::Small, egui::FontId::proportional(11.0));
         });
     }
     ctx.options_mut(|options| options.zoom_with_keyboard = false);

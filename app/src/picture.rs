@@ -1,0 +1,140 @@
+//! Pictures without a display: the timeline's own layout as SVG, and PNG from it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use egui::{Color32, Rect, pos2, vec2};
+use engine::capture::{Capture, write_atomically};
+use engine::metrics;
+use engine::units::Nanos;
+
+use crate::window::lanes::Lanes;
+use crate::window::panels::timeline::gaps;
+use crate::window::panels::timeline::layout::{Layout, View, ticks};
+use crate::window::theme::{Tokens, tokens};
+
+const WIDTH: f32 = 1200.0;
+const LEFT: f32 = 60.0;
+
+fn hex(colour: Color32) -> String {
+    format!("#{:02x}{:02x}{:02x}", colour.r(), colour.g(), colour.b())
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn text(out: &mut String, x: f32, y: f32, size: u32, fill: Color32, text: &str) {
+    let fill = hex(fill);
+    let _ = writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" fill="{fill}">{}</text>"#, escaped(text));
+}
+
+fn rect(out: &mut String, place: Rect, fill: &str) {
+    let (x, y, w, h) = (place.left(), place.top(), place.width(), place.height());
+    let _ = writeln!(out, r#"<rect x="{x:.2}" y="{y:.2}" width="{w:.2}" height="{h:.2}" fill="{fill}"/>"#);
+}
+
+fn document(height: f32, body: &str) -> String {
+    let t = tokens(false);
+    let mut patterns = String::new();
+    for cause in metrics::BubbleCause::ALL {
+        let (name, fill) = (cause.name(), hex(gaps::colour(t, cause)));
+        let _ = writeln!(
+            patterns,
+            r#"<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="{fill}" opacity="0.25"/><path d="M0 6 L6 0" stroke="{fill}" stroke-width="1.2"/></pattern>"#
+        );
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\">\n<defs>\n{patterns}</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n{body}</svg>\n",
+        hex(t.canvas)
+    )
+}
+
+fn title(capture: &Capture) -> String {
+    let batch = if capture.batch.name.is_empty() { "batch" } else { &capture.batch.name };
+    let (plan, made) = (&capture.plan, &capture.provenance);
+    let way = format!("{} · {} · {}", plan.scheduler, plan.strategy.name(), made.device_name);
+    format!("{batch} · {way} · {} ({})", capture.makespan(), made.source.name())
+}
+
+fn lanes(out: &mut String, t: &Tokens, capture: &Capture, area: Rect, end: f64) {
+    let lanes = Lanes::of(capture);
+    let height = area.height() / lanes.lanes.len().max(1) as f32;
+    let layout = Layout::new(&lanes, View { begin: 0.0, end, scroll: 0.0, lane_height: Some(height) }, area);
+    for gap in metrics::gaps(&capture.plan, capture) {
+        let (left, right) = (layout.x(gap.begin.as_f64()), layout.x(gap.end.as_f64()));
+        if right - left >= 3.0 {
+            let top = layout.top(gap.sm as usize * layout.slots + gap.slot as usize);
+            let place = Rect::from_min_max(pos2(left, top), pos2(right, top + height));
+            rect(out, place, &format!("url(#{})", gap.cause.name()));
+        }
+    }
+    layout.pieces(&lanes, &capture.spans, |_, piece, place| {
+        let fill = capture.plan.packs.get(piece.entity as usize).map_or(t.merge, |pack| t.entity(pack.node.0));
+        rect(out, place, &hex(fill));
+    });
+    for tick in ticks(layout.view, area.width(), 110.0) {
+        let x = layout.x(tick);
+        text(out, x, area.bottom() + 14.0, 11, t.faint, &Nanos(tick as u64).to_string());
+    }
+}
+
+fn legend(out: &mut String, t: &Tokens, capture: &Capture, y: f32) {
+    let report = metrics::bubbles(&capture.plan, capture);
+    text(out, LEFT, y, 12, t.text, &format!("busy {:.1} %", report.busy_share() * 100.0));
+    let mut x = LEFT + 90.0;
+    for bubble in report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0) {
+        let name = bubble.cause.name();
+        rect(out, Rect::from_min_size(pos2(x, y - 10.0), vec2(14.0, 11.0)), &format!("url(#{name})"));
+        let label = format!("{} {:.1} %", name.replace('-', " "), report.share(bubble.slot_time) * 100.0);
+        text(out, x + 18.0, y, 12, t.text, &label);
+        x += 36.0 + label.len() as f32 * 6.6;
+    }
+}
+
+/// The timeline of a run with its bubbles, title, source and legend.
+pub fn timeline_svg(capture: &Capture) -> String {
+    let t = tokens(false);
+    let mut body = String::new();
+    text(&mut body, LEFT, 26.0, 15, t.text, &title(capture));
+    legend(&mut body, t, capture, 48.0);
+    let height = (capture.slots() as f32 * 2.0).clamp(240.0, 900.0);
+    let area = Rect::from_min_size(pos2(LEFT, 60.0), vec2(WIDTH - LEFT - 20.0, height));
+    text(&mut body, 8.0, area.top() + 10.0, 11, t.faint, "SM 0");
+    let last = format!("SM {}", capture.provenance.sm_count.saturating_sub(1));
+    text(&mut body, 8.0, area.bottom(), 11, t.faint, &last);
+    lanes(&mut body, t, capture, area, capture.makespan().as_f64().max(1.0));
+    document(height + 90.0, &body)
+}
+
+/// Runs one under another, aligned at their start on one time scale.
+pub fn compare_svg(captures: &[Capture]) -> String {
+    let t = tokens(false);
+    let end = captures.iter().map(|capture| capture.makespan().0).max().unwrap_or(1).max(1) as f64;
+    let mut body = String::new();
+    let mut y = 10.0;
+    for capture in captures {
+        text(&mut body, LEFT, y + 16.0, 14, t.text, &title(capture));
+        legend(&mut body, t, capture, y + 36.0);
+        let area = Rect::from_min_size(pos2(LEFT, y + 44.0), vec2(WIDTH - LEFT - 20.0, 140.0));
+        lanes(&mut body, t, capture, area, end);
+        y += 216.0;
+    }
+    document(y + 6.0, &body)
+}
+
+/// Draws an SVG into a PNG file, written whole or not at all.
+///
+/// # Errors
+/// Where the SVG does not parse or the file cannot be written.
+pub fn png(svg: &str, path: &Path) -> anyhow::Result<()> {
+    let mut options = resvg::usvg::Options::default();
+    options.fontdb_mut().load_system_fonts();
+    let tree = resvg::usvg::Tree::from_str(svg, &options).context("the picture does not parse")?;
+    let size = tree.size().to_int_size();
+    let mut image = resvg::tiny_skia::Pixmap::new(size.width(), size.height()).context("the picture is empty")?;
+    resvg::render(&tree, resvg::tiny_skia::Transform::default(), &mut image.as_mut());
+    write_atomically(path, "writing the picture", &image.encode_png().context("encoding the picture")?)?;
+    Ok(())
+}
