@@ -33,9 +33,8 @@ impl App {
                     self.take_text(sample.text);
                 }
             }
-            Command::Compare => self.compare(),
             Command::CompareOnce if self.running || self.compared_generation == self.generation => {}
-            Command::CompareOnce => self.compare(),
+            Command::CompareOnce | Command::Compare => self.compare(),
             Command::Show(panel) => {
                 self.dock.make_active(|_, tile| matches!(tile, egui_tiles::Tile::Pane(pane) if *pane == panel));
                 if panel == Panel::Compare && self.compared.is_empty() {

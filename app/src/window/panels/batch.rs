@@ -176,7 +176,7 @@ fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
                     ui.add(DragValue::new(kv).range(1..=1 << 20).suffix(" KV tokens"));
                 }
                 RequestSpec::Blocks { kv, blocks } => {
-                    _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len()))
+                    _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len()));
                 }
                 RequestSpec::Prefill { chunk, kv } => {
                     ui.label("prefill");

@@ -57,7 +57,7 @@ fn row(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, at: usize, way: &Compa
                 match (&way.outcome, makespan(way)) {
                     (Ok(shown), Some(time)) => figures(ui, frame, shown, time, state.baseline == at, scale.1),
                     (Err(problem), _) => {
-                        _ = ui.add(egui::Label::new(RichText::new(problem).color(frame.tokens.warn)).wrap())
+                        _ = ui.add(egui::Label::new(RichText::new(problem).color(frame.tokens.warn)).wrap());
                     }
                     _ => {}
                 }

@@ -307,7 +307,9 @@ fn tooltip(layout: &Layout, shown: &Shown, capture: &Capture, at: usize) -> Stri
         capture.provenance.source.name()
     );
     if folded > 1 {
-        text += &format!("\n{folded} CTAs are folded into this block; zoom in to part them");
+        text.push('\n');
+        text.push_str(&folded.to_string());
+        text.push_str(" CTAs are folded into this block; zoom in to part them");
     }
     text
 }
