@@ -15,4 +15,5 @@ mod golden;
 mod plans;
 mod program;
 mod runs;
+mod simulation;
 mod window;

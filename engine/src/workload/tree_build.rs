@@ -221,7 +221,7 @@ impl Growing<'_> {
         let mut stack: Vec<(u32, u32, u32)> = Vec::with_capacity(64);
         push_siblings(&self.drafts, self.first_root, NONE, 0, &mut stack);
         while let Some((draft_idx, parent, place)) = stack.pop() {
-            let draft = &self.drafts[draft_idx as usize];
+            let draft = &self.with_partial_block(draft_idx);
             let node = NodeIdx::from(tree.nodes.len());
             if parent == NONE {
                 tree.roots.push(node);
@@ -254,6 +254,21 @@ impl Growing<'_> {
         tree
     }
 
+    /// A node, with a partly filled last block that nothing else parts from it: such a block is kept
+    /// apart while requests come in, since a later one may go on from the whole blocks before it.
+    fn with_partial_block(&self, node: u32) -> Draft {
+        let draft = self.drafts[node as usize];
+        let only_child = draft.first_child != NONE && draft.first_child == draft.last_child;
+        if !only_child || draft.ending > 0 {
+            return draft;
+        }
+        let child = self.drafts[draft.first_child as usize];
+        if child.partial_fill == 0 {
+            return draft;
+        }
+        Draft { row: child.row, begin: draft.begin, ..child }
+    }
+
     fn push_ending(&self, draft: &Draft, order: &mut Vec<QueryIdx>) {
         let mut query = draft.first_ending;
         while query != NONE {
@@ -263,10 +278,11 @@ impl Growing<'_> {
     }
 
     fn tokens(&self, draft: &Draft) -> Tokens {
-        if draft.partial_fill > 0 {
-            Tokens(u64::from(draft.partial_fill))
-        } else {
-            Tokens(u64::from(draft.end - draft.begin) * u64::from(self.batch.shape.block_size))
+        let blocks = u64::from(draft.end - draft.begin);
+        let block_size = u64::from(self.batch.shape.block_size);
+        match u64::from(draft.partial_fill) {
+            0 => Tokens(blocks * block_size),
+            fill => Tokens((blocks - 1) * block_size + fill),
         }
     }
 }

@@ -44,10 +44,12 @@ pub(super) struct MainLoop {
     pub(super) time: f64,
     /// Until the first tile has landed, ns.
     pub(super) first_tile: f64,
-    /// Bytes from HBM.
-    pub(super) dram: f64,
-    /// Bytes from L2 or beyond: all it loads.
-    pub(super) loaded: f64,
+    /// Bytes read from HBM.
+    pub(super) dram_read: f64,
+    /// Bytes written, which reach HBM in the end.
+    pub(super) dram_write: f64,
+    /// Bytes between the SM and L2: all it loads and writes.
+    pub(super) moved: f64,
     /// Time in which the tensor cores of the whole SM would do its work, ns.
     pub(super) tensor: f64,
 }
@@ -73,8 +75,9 @@ impl CostModel<'_> {
         Footprint { shared: shared + self.device.shared_reserved_per_cta.0, registers: per_warp * warps, warps }
     }
 
-    /// The main loop of a pack of one KV head of which the fraction `hit` is found in L2.
-    pub(super) fn main_loop(&self, pack: &PlannedPack, hit: f64) -> MainLoop {
+    /// The main loop of a pack of one KV head of which the fraction `hit` is found in L2, and of
+    /// whose queries `partials` write a partial, the others their output.
+    pub(super) fn main_loop(&self, pack: &PlannedPack, hit: f64, partials: u32) -> MainLoop {
         let sim = &self.device.sim;
         let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64();
         let row = f64::from(self.shape.head_dim) * self.shape.dtype.bytes() as f64;
@@ -88,7 +91,19 @@ impl CostModel<'_> {
         // One K and one V tile are fetched a step, each a latency at least.
         let memory = (loaded / in_flight * latency).max(latency);
         let time = memory.max(compute);
-        MainLoop { time, first_tile: latency.min(time), dram: loaded * (1.0 - hit), loaded, tensor }
+        let heads = f64::from(self.shape.kv_heads);
+        let q = self.shape.query_bytes().as_f64() / heads * f64::from(pack.queries_len);
+        let output = self.shape.query_bytes().as_f64() * f64::from(pack.queries_len - partials);
+        let partial = self.shape.partial_bytes().as_f64() * f64::from(partials);
+        let dram_write = (output + partial) / heads;
+        MainLoop {
+            time,
+            first_tile: latency.min(time),
+            dram_read: loaded * (1.0 - hit) + q,
+            dram_write,
+            moved: loaded + q + dram_write,
+            tensor,
+        }
     }
 
     /// Tensor rate of one SM, FLOP per ns.
@@ -102,7 +117,8 @@ impl CostModel<'_> {
         let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
         let latency = self.device.sim.l2_latency.as_f64();
         let time = (loaded / MERGE_IN_FLIGHT * latency).max(latency);
-        MainLoop { time, first_tile: latency, dram: 0.0, loaded, tensor: 0.0 }
+        let dram_write = self.shape.query_bytes().as_f64();
+        MainLoop { time, first_tile: latency, dram_read: 0.0, dram_write, moved: loaded + dram_write, tensor: 0.0 }
     }
 
     /// Merging of `partials` partials of one (query, KV head) by a worker that stays on its SM, ns.
@@ -121,9 +137,9 @@ impl CostModel<'_> {
 /// The time that a plan of one CTA takes, in closed form: launch, prologue, main loop, epilogue.
 pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let model = CostModel { device, shape: &plan.shape };
-    let alone = model.main_loop(plan.packs.first()?, 0.0);
+    let alone = model.main_loop(plan.packs.first()?, 0.0, 0);
     let limit = (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s()) * 1e-9;
     let sim = &device.sim;
     let fixed = sim.launch_latency + sim.cta_prologue + sim.cta_epilogue;
-    Some(fixed.as_f64() + alone.time.max(alone.loaded / limit))
+    Some(fixed.as_f64() + alone.time.max(alone.moved / limit))
 }

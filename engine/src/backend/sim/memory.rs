@@ -11,10 +11,12 @@
 /// Demands of the main loops resident on one SM, at full speed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
-    /// Bytes per ns from HBM.
-    dram: f64,
-    /// Bytes per ns in all.
-    loaded: f64,
+    /// Bytes per ns read from HBM.
+    dram_read: f64,
+    /// Bytes per ns written to HBM.
+    dram_write: f64,
+    /// Bytes per ns between the SM and L2.
+    moved: f64,
     /// Fraction of the SM's tensor cores.
     tensor: f64,
 }
@@ -33,9 +35,15 @@ struct Running {
     /// The SM's clock at which it is done.
     done: f64,
     cta: u32,
-    dram: f64,
-    loaded: f64,
-    tensor: f64,
+    demand: Demand,
+}
+
+/// What the memory system carries, bytes per ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rates {
+    pub(super) dram_read: f64,
+    pub(super) dram_write: f64,
+    pub(super) moved: f64,
 }
 
 /// All SMs.
@@ -75,9 +83,12 @@ impl Fluid {
         let entry = Running {
             done: self.clocks[sm] + time,
             cta,
-            dram: work.dram / time,
-            loaded: work.loaded / time,
-            tensor: work.tensor / time,
+            demand: Demand {
+                dram_read: work.dram_read / time,
+                dram_write: work.dram_write / time,
+                moved: work.moved / time,
+                tensor: work.tensor / time,
+            },
         };
         self.running[sm].push(entry);
         self.refresh(sm);
@@ -100,12 +111,13 @@ impl Fluid {
         let mut demand = Demand::default();
         let mut next = f64::INFINITY;
         for entry in &self.running[sm] {
-            demand.dram += entry.dram;
-            demand.loaded += entry.loaded;
-            demand.tensor += entry.tensor;
+            demand.dram_read += entry.demand.dram_read;
+            demand.dram_write += entry.demand.dram_write;
+            demand.moved += entry.demand.moved;
+            demand.tensor += entry.demand.tensor;
             next = next.min(entry.done);
         }
-        let by_sm = if demand.loaded > self.limits.sm { self.limits.sm / demand.loaded } else { 1.0 };
+        let by_sm = if demand.moved > self.limits.sm { self.limits.sm / demand.moved } else { 1.0 };
         let by_tensor = if demand.tensor > 1.0 { 1.0 / demand.tensor } else { 1.0 };
         self.local[sm] = by_sm.min(by_tensor);
         self.demands[sm] = demand;
@@ -119,25 +131,27 @@ impl Fluid {
             return;
         }
         self.stale = false;
-        let by_hbm = fill(&self.local, self.demands.iter().map(|d| d.dram), self.limits.hbm);
-        let by_l2 = fill(&self.local, self.demands.iter().map(|d| d.loaded), self.limits.l2);
+        let by_hbm = fill(&self.local, self.demands.iter().map(|d| d.dram_read + d.dram_write), self.limits.hbm);
+        let by_l2 = fill(&self.local, self.demands.iter().map(|d| d.moved), self.limits.l2);
         self.phi = by_hbm.min(by_l2);
         for (speed, local) in self.speeds.iter_mut().zip(&self.local) {
             *speed = local.min(self.phi);
         }
     }
 
-    /// Time until the next main loop is done, and HBM and all bytes per ns until then.
-    pub(super) fn outlook(&mut self) -> (f64, f64, f64) {
+    /// Time until the next main loop is done, and what the memory system carries until then.
+    pub(super) fn outlook(&mut self) -> (f64, Rates) {
         self.solve();
         let mut wait = f64::INFINITY;
-        let (mut dram, mut loaded) = (0.0, 0.0);
+        let mut rates = Rates::default();
         for sm in 0..self.clocks.len() {
-            wait = wait.min((self.next[sm] - self.clocks[sm]) / self.speeds[sm]);
-            dram += self.demands[sm].dram * self.speeds[sm];
-            loaded += self.demands[sm].loaded * self.speeds[sm];
+            let (demand, speed) = (&self.demands[sm], self.speeds[sm]);
+            wait = wait.min((self.next[sm] - self.clocks[sm]) / speed);
+            rates.dram_read += demand.dram_read * speed;
+            rates.dram_write += demand.dram_write * speed;
+            rates.moved += demand.moved * speed;
         }
-        (wait.max(0.0), dram, loaded)
+        (wait.max(0.0), rates)
     }
 
     /// Lets `time` ns go by.

@@ -68,7 +68,11 @@ pub fn run(
         plan: plan.clone(),
         times: RunTimes { makespans: vec![end], l2 },
         kernels,
-        counters: vec![outcome.dram.finish("dram_read", end.as_f64()), outcome.loaded.finish("l2_read", end.as_f64())],
+        counters: vec![
+            outcome.dram_read.finish("dram_read", end.as_f64()),
+            outcome.dram_write.finish("dram_write", end.as_f64()),
+            outcome.moved.finish("l2", end.as_f64()),
+        ],
         spans,
         probe_overhead: None,
         warnings: Vec::new(),

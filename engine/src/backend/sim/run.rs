@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::backend::sim::cost::{CostModel, Footprint, MainLoop};
 use crate::backend::sim::dispatch::Sms;
 use crate::backend::sim::l2::L2;
-use crate::backend::sim::memory::Fluid;
+use crate::backend::sim::memory::{Fluid, Rates};
 use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, Span, SpanKind};
@@ -59,8 +59,9 @@ struct Progress {
 pub(super) struct Outcome {
     pub(super) spans: Vec<Span>,
     pub(super) kernels: Vec<KernelWindow>,
-    pub(super) dram: Series,
-    pub(super) loaded: Series,
+    pub(super) dram_read: Series,
+    pub(super) dram_write: Series,
+    pub(super) moved: Series,
 }
 
 pub(super) struct Simulation<'a> {
@@ -111,7 +112,13 @@ impl<'a> Simulation<'a> {
             free_ctas: Vec::new(),
             merged,
             missing,
-            outcome: Outcome { spans: Vec::new(), kernels: Vec::new(), dram: Series::new(), loaded: Series::new() },
+            outcome: Outcome {
+                spans: Vec::new(),
+                kernels: Vec::new(),
+                dram_read: Series::new(),
+                dram_write: Series::new(),
+                moved: Series::new(),
+            },
         };
         simulation.progress = plan.launches.iter().map(|launch| simulation.launch_progress(launch)).collect();
         simulation
@@ -150,13 +157,13 @@ impl<'a> Simulation<'a> {
             if turn.is_multiple_of(CANCEL_STRIDE) {
                 cancel.check()?;
             }
-            let (wait, dram, loaded) = self.fluid.outlook();
+            let (wait, rates) = self.fluid.outlook();
             let timed = self.events.peek().map(|Reverse((at, _))| f64::from_bits(*at));
             let next = timed.unwrap_or(f64::INFINITY).min(self.now + wait);
             if !next.is_finite() {
                 break;
             }
-            self.pass_to(next, dram, loaded);
+            self.pass_to(next, rates);
             self.fluid.due(&mut due);
             for sm in &due {
                 done.clear();
@@ -177,12 +184,13 @@ impl<'a> Simulation<'a> {
         Ok(self.outcome)
     }
 
-    fn pass_to(&mut self, next: f64, dram: f64, loaded: f64) {
+    fn pass_to(&mut self, next: f64, rates: Rates) {
         let time = next - self.now;
         self.fluid.advance(time);
-        self.dram_bytes += dram * time;
-        self.outcome.dram.add(self.now, next, dram);
-        self.outcome.loaded.add(self.now, next, loaded);
+        self.dram_bytes += rates.dram_read * time;
+        self.outcome.dram_read.add(self.now, next, rates.dram_read);
+        self.outcome.dram_write.add(self.now, next, rates.dram_write);
+        self.outcome.moved.add(self.now, next, rates.moved);
         self.now = next;
     }
 
@@ -289,7 +297,9 @@ impl<'a> Simulation<'a> {
         } else {
             let (pack, head) = self.plan.cta_work(launch, span.cta);
             let hit = self.l2.touch(pack.at(), head, self.dram_bytes);
-            self.model.main_loop(self.plan.pack(pack), hit)
+            let merge = &self.plan.merge;
+            let partials = self.plan.queries_of(pack).iter().filter(|query| merge.of(**query).len() > 1).count();
+            self.model.main_loop(self.plan.pack(pack), hit, partials as u32)
         };
         let cta = &mut self.ctas[slot as usize];
         cta.first_tile = self.now + work.first_tile;

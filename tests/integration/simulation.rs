@@ -1,6 +1,5 @@
 //! Laws that the simulator and the bubble metrics must obey on any batch, and the directions of the
 //! papers' own experiments on the A100 model.
-#![allow(missing_docs, reason = "a test binary")]
 
 use engine::cancel::Cancel;
 use engine::capture::{Capture, SpanKind};
@@ -69,12 +68,7 @@ fn assert_lawful(planned: &Planned, capture: &Capture, device: &Device) {
     let report = report_of(&planned.batch, &planned.tree, capture);
     let seconds = capture.makespan().as_f64() * 1e-9;
     let least = report.traffic.compulsory.as_f64() / device.hbm_bytes_per_s as f64;
-    // Q and the output pass through the fixed phases of a CTA; KV alone is the main loop's.
-    let kv = (planned.plan.shape.kv_bytes_per_token() * planned.tree.unique_tokens().0).as_f64();
-    assert!(
-        seconds >= least.min(kv / device.hbm_bytes_per_s as f64),
-        "{seconds} s is faster than the bandwidth allows"
-    );
+    assert!(seconds >= least, "{seconds} s is faster than the bandwidth allows, {least} s");
     let flop: f64 = planned.plan.packs.iter().map(|p| p.tokens.as_f64() * f64::from(p.queries_len)).sum::<f64>()
         * f64::from(planned.plan.shape.query_heads)
         * f64::from(planned.plan.shape.head_dim)
@@ -101,9 +95,11 @@ fn assert_lawful(planned: &Planned, capture: &Capture, device: &Device) {
     assert_eq!(seen, all, "every CTA once");
 
     if let Some(dram) = report.bandwidth.dram_read {
-        let kv_read = report.traffic.kv_read.as_f64();
-        assert!(dram.as_f64() <= kv_read * 1.001 + 1024.0, "{dram} from DRAM, but only {kv_read} were asked for");
-        assert!(dram.as_f64() >= kv * 0.999 - 1024.0, "{dram} from DRAM, but {kv} of KV are unique");
+        // A series is stored as rates, so its integral is exact but for rounding.
+        let asked = (report.traffic.kv_read + report.traffic.q_read).as_f64();
+        let unique = (planned.plan.shape.kv_bytes_per_token() * planned.tree.unique_tokens().0).as_f64();
+        assert!(dram.as_f64() <= asked * 1.001 + 1024.0, "{dram} from DRAM, but only {asked} B were asked for");
+        assert!(dram.as_f64() >= unique * 0.999 - 1024.0, "{dram} from DRAM, but {unique} B of KV are unique");
     }
     assert_identity(planned, capture);
 }
@@ -178,9 +174,7 @@ fn one_cta_takes_the_time_of_the_cost_model() {
         let requests = vec![RequestSpec::Decode { kv, count: 1 }];
         let spec = BatchSpec { requests, ..BatchSpec::empty(shape) };
         let planned = plan(&spec, "naive", Launching::Serial, h200(), None);
-        if planned.plan.attention_ctas() != 1 {
-            continue;
-        }
+        assert_eq!(planned.plan.attention_ctas(), 1, "{kv} tokens");
         let simulated = run(&planned).makespan().as_f64();
         let closed = engine::backend::sim::one_cta_time(h200(), &planned.plan).unwrap();
         assert!((simulated - closed).abs() <= 3.0, "{kv} tokens: simulated {simulated} ns, closed form {closed} ns");
@@ -217,7 +211,7 @@ fn forest() -> impl Strategy<Value = BatchSpec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_run_is_lawful(spec in forest(), on_a100 in any::<bool>()) {
@@ -241,6 +235,32 @@ proptest! {
                 prop_assert!(span.slot < occupancy, "lane {} of a tile {tile} that fits {occupancy} times", span.slot);
             }
         }
+    }
+
+    /// While no bandwidth and no tensor time is shared, N equal CTAs take `ceil(N / lanes)` turns, and more SMs are
+    /// never worse. Where HBM binds the law does not hold in general, nor on a real GPU: five CTAs
+    /// that fill the bandwidth, twice, end before eight at once that share it and two more that
+    /// leave most of it idle.
+    #[test]
+    fn more_sms_never_slow_equal_ctas_that_share_no_bandwidth(
+        count in 1_u32..400, blocks in 1_u64..94, more in 1_u32..100,
+    ) {
+        let mut device = h200().clone();
+        device.hbm_bytes_per_s *= 1000;
+        device.sim.l2_bytes_per_s *= 1000;
+        device.sim.sm_bytes_per_s *= 1000;
+        device.tensor_flops *= 1000;
+        // The latency is kept; bytes in flight then look too few for such a memory, so the tile is given.
+        let time = |device: &Device| {
+            let options = PlanOptions { scheduler: "query-centric".to_owned(), strategy: Launching::Serial, ..PlanOptions::new(device) };
+            run(&plan_spec(&decodes(count, 32 * blocks), &options).unwrap()).makespan().as_f64()
+        };
+        let mut wide = device.clone();
+        wide.sm_count += more;
+        // FlashDecoding splits by the number of SMs; only unsplit plans compare like with like.
+        prop_assume!(count * 8 >= 2 * wide.sm_count);
+        let (base, wider) = (time(&device), time(&wide));
+        prop_assert!(wider <= base + 2.0, "{wider} ns on more SMs against {base} ns");
     }
 
     #[test]
