@@ -1,39 +1,54 @@
 // The consumer warps' loop over the tasks that the producer hands over.
 #pragma once
 #include "epilogue.cuh"
+#include "warpgroup.cuh"
 
 struct Consumer {
     const DecodeParams& p;
     SharedMemory& shared;
     RingCursor<kStages> cursor;
-    u32 round;
+    u32 shared_tasks;
 
     __device__ __forceinline__ Consumer(const DecodeParams& params, SharedMemory& memory)
-        : p(params), shared(memory), round(0) {}
+        : p(params), shared(memory), shared_tasks(0) {}
 
     __device__ __forceinline__ u32 wait_stage() {
         barrier_wait(smem_address(&shared.scratch.full[cursor.stage]), cursor.parity);
+        // Matrix loads and tensor instructions need the whole warp, and lanes may leave the wait apart.
+        __syncwarp();
         return smem_address(shared.ring[cursor.stage]);
     }
 
-    // One arrival per warp gives the stage back.
+    // One arrival per warp gives the stage back. The fence orders what this warp did there by
+    // ordinary accesses before the bulk copy that comes next: without it, a warp that runs
+    // ahead was seen to have its tile overwritten while its last matrix loads were under way.
     __device__ __forceinline__ void release_stage() {
+        fence_async_proxy();
         __syncwarp();
         if ((threadIdx.x & 31) == 0) barrier_arrive(smem_address(&shared.scratch.empty[cursor.stage]));
         cursor.advance();
     }
 
-    template <class S, bool kPartial>
+    template <class S>
     __device__ __forceinline__ void tile(RowState<S>& state, const u32 (&q)[kDim / 16][4], u32 valid,
                                          const Position<S>& at, TraceSpan& span, bool first) {
         float s[S::kTokens8][4];
         u32 k_stage = wait_stage();
         if (first) span.first_tile();
-        scores<S>(s, q, k_stage, at);
+        if constexpr (S::kWgmma) {
+            warpgroup_scores(s, q, k_stage);
+        } else {
+            scores<S>(s, q, k_stage, at);
+        }
         release_stage();
-        softmax_tile<S, kPartial>(s, state, shared.scratch, p.scale_log2, valid, at);
+        softmax_tile<S>(s, state, shared.scratch, p.scale_log2, valid, at);
         u32 v_stage = wait_stage();
-        accumulate<S, kPartial>(state, s, shared.scratch, v_stage, valid, at);
+        if (valid < S::kTokens) clear_tail<S>(v_stage, valid, at);
+        if constexpr (S::kWgmma) {
+            warpgroup_accumulate(state.o, s, v_stage);
+        } else {
+            accumulate<S>(state, s, shared.scratch, v_stage, at);
+        }
         release_stage();
     }
 
@@ -45,21 +60,29 @@ struct Consumer {
         TaskInfo& info = shared.scratch.info[cursor.stage];
         load_q<S>(q, smem_address(shared.ring[cursor.stage]), at);
         ThreadQuery own;
-        own.load(p, info);
+        own.load<S>(p, info, at);
         u32 tokens = info.kv_tokens, task_id = info.task;
-        // Q was written by ordinary copies, and a bulk copy may write this stage next.
-        fence_async_proxy();
         release_stage();
-        u32 begin = 0;
-        for (; begin + S::kN < tokens; begin += S::kN) tile<S, false>(state, q, S::kN, at, span, begin == 0);
-        u32 seen = own.mine() ? look_at_arrivals(p, own) : kDirect;
-        if (begin < tokens) tile<S, true>(state, q, tokens - begin, at, span, begin == 0);
+        u32 seen = kDirect;
+        if (tokens == 0 && unit_thread<S>() < own.queries) seen = look_at_arrivals(p, own);
+#pragma unroll 1
+        for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
+            u32 left = tokens - begin;
+            if (left <= S::kTokens && unit_thread<S>() < own.queries) seen = look_at_arrivals(p, own);
+            __syncwarp();
+            tile<S>(state, q, left, at, span, begin == 0);
+        }
         span.main_done();
         float lse[2];
         normalise(state, shared.scratch, lse, at);
-        finish_rows(p, state, shared.scratch.queries[round & 1], lse, own, seen, at);
-        ++round;
-        span.end(p, task_id, own.kv_head);
+        Scratch& scratch = shared.scratch;
+        QueryState* queries = S::kPerWarp ? scratch.warp_queries[at.warp] : scratch.queries[shared_tasks & 1];
+        finish_rows(p, state, queries, lse, own, seen, at);
+        // Two shared tasks in a row use different halves, and the barriers of the second keep
+        // the third from overwriting what a slow warp still reads of the first.
+        if (!S::kPerWarp) ++shared_tasks;
+        __syncwarp();
+        span.template end<S::kPerWarp>(p, task_id, own.kv_head, own.queries > 0);
     }
 
     __device__ __forceinline__ void run() {

@@ -55,7 +55,7 @@ __device__ __forceinline__ void scores(float (&s)[S::kTokens8][4], const u32 (&q
     for (int j = 0; j < S::kTokens8; ++j) {
         // Two chains per fragment: one of eight dependent instructions would be latency alone.
         float even[4] = {0.0f, 0.0f, 0.0f, 0.0f}, odd[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        u32 token = (at.col_group * S::kTokens8 + j) * 8 + (at.lane & 7);
+        u32 token = ((S::kPerWarp ? at.warp : at.col_group) * S::kTokens8 + j) * 8 + (at.lane & 7);
 #pragma unroll
         for (int k = 0; k < kDim / 32; ++k) {
             u32 b[4];
@@ -70,18 +70,24 @@ __device__ __forceinline__ void scores(float (&s)[S::kTokens8][4], const u32 (&q
 
 // Turns scores into P (16-bit, in `pa` when one warp holds whole rows, else in shared
 // memory) and rescales the state. `valid` tokens of the tile exist.
-template <class S, bool kPartial>
+template <class S>
 __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowState<S>& state, Scratch& scratch,
                                              float scale, u32 valid, const Position<S>& at) {
     u32 column = at.col_group * S::kTokens8 * 8 + (at.lane & 3) * 2;
     float top[2] = {-PS_INF, -PS_INF};
+    if (valid < S::kTokens) {
+#pragma unroll
+        for (int j = 0; j < S::kTokens8; ++j) {
+#pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                if (column + j * 8 + (c & 1) >= valid) s[j][c] = -PS_INF;
+            }
+        }
+    }
 #pragma unroll
     for (int j = 0; j < S::kTokens8; ++j) {
 #pragma unroll
-        for (int c = 0; c < 4; ++c) {
-            if (kPartial && column + j * 8 + (c & 1) >= valid) s[j][c] = -PS_INF;
-            top[c >> 1] = fmaxf(top[c >> 1], s[j][c]);
-        }
+        for (int c = 0; c < 4; ++c) top[c >> 1] = fmaxf(top[c >> 1], s[j][c]);
     }
     top[0] = quad_max(top[0]);
     top[1] = quad_max(top[1]);
@@ -129,15 +135,34 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
     }
 }
 
-// O += P V. Rows of V past the last token may hold anything, NaN included, so their bits
-// are cleared before they meet a zero of P.
-template <class S, bool kPartial>
+// Rows of V past the last token may hold anything, NaN included, and would meet a zero of
+// P: they are cleared in shared memory. Only a partly filled last tile comes here.
+template <class S>
+__device__ __forceinline__ void clear_tail(u32 stage, u32 valid, const Position<S>& at) {
+    constexpr u32 kChunks = kDim / 8;
+    u32 first = S::kPerWarp ? at.lane : threadIdx.x, step = S::kPerWarp ? 32 : kConsumers;
+    u32 row = S::kPerWarp ? at.warp * 16 : 0;
+#pragma unroll 1
+    for (u32 i = valid * kChunks + first; i < S::kTokens * kChunks; i += step) {
+        u32 address = tile_address<S::kN>(stage, row + i / kChunks, i % kChunks);
+        asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(address), "r"(0) : "memory");
+    }
+    // For wgmma, which reads V next, and for the copy engine, which writes here later.
+    fence_async_proxy();
+    if constexpr (S::kPerWarp) {
+        __syncwarp();
+    } else {
+        sync_threads(1, kConsumers);
+    }
+}
+
+// O += P V.
+template <class S>
 __device__ __forceinline__ void accumulate(RowState<S>& state, const float (&s)[S::kTokens8][4], Scratch& scratch,
-                                           u32 stage, u32 valid, const Position<S>& at) {
+                                           u32 stage, const Position<S>& at) {
     u32 p_base = smem_address(scratch.p) + (at.row_group * 16 + (at.lane & 15)) * (S::kPStride * 2) + (at.lane >> 4) * 16;
 #pragma unroll
-    for (int k = 0; k < S::kN / 16; ++k) {
-        if (kPartial && k * 16 >= valid) break;
+    for (int k = 0; k < S::kTokens / 16; ++k) {
         u32 a[4];
         if constexpr (S::kColGroups > 1) {
             load_matrices(a, p_base + k * 32);
@@ -147,25 +172,12 @@ __device__ __forceinline__ void accumulate(RowState<S>& state, const float (&s)[
             a[2] = pack_halves(s[2 * k + 1][0], s[2 * k + 1][1]);
             a[3] = pack_halves(s[2 * k + 1][2], s[2 * k + 1][3]);
         }
-        u32 keep[2] = {0xffffffffu, 0xffffffffu};
-        if (kPartial) {
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                u32 token = k * 16 + h * 8 + (at.lane & 3) * 2;
-                keep[h] = token + 1 < valid ? 0xffffffffu : token < valid ? 0xffffu : 0u;
-            }
-        }
+        u32 row = (S::kPerWarp ? at.warp * 16 : k * 16) + (at.lane & 15);
 #pragma unroll
         for (int d = 0; d < S::kDims8 / 2; ++d) {
             u32 b[4];
             u32 chunk = at.col_group * S::kDims8 + d * 2 + (at.lane >> 4);
-            load_matrices_transposed(b, tile_address<S::kN>(stage, k * 16 + (at.lane & 15), chunk));
-            if (kPartial) {
-                b[0] &= keep[0];
-                b[1] &= keep[1];
-                b[2] &= keep[0];
-                b[3] &= keep[1];
-            }
+            load_matrices_transposed(b, tile_address<S::kN>(stage, row, chunk));
             mma_16x8x16(state.o[2 * d], a, b[0], b[1]);
             mma_16x8x16(state.o[2 * d + 1], a, b[2], b[3]);
         }

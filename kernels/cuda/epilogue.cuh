@@ -10,8 +10,24 @@ enum MergeState : u32 {
     kDirect = 2,  // the only partial
 };
 
-// The query that a thread answers for: thread i has query i of the task. Held in registers
-// through the main loop, so that the loads behind it are long done when it is needed.
+// Threads that finish a task together: all consumers, or one warp with its own KV head.
+template <class S>
+__device__ __forceinline__ u32 unit_thread() {
+    return S::kPerWarp ? threadIdx.x & 31 : threadIdx.x;
+}
+
+template <class S>
+__device__ __forceinline__ void unit_sync() {
+    if constexpr (S::kPerWarp) {
+        __syncwarp();
+    } else {
+        sync_threads(1, kConsumers);
+    }
+}
+
+// The query that a thread answers for: thread i of the unit has query i of the task. Held
+// in registers through the main loop, so that the loads behind it are long done when it is
+// needed.
 struct ThreadQuery {
     u32 queries;  // of the task
     u32 kv_head;
@@ -20,18 +36,20 @@ struct ThreadQuery {
     u32 first;  // its run in merge_slots
     u32 count;
 
-    __device__ __forceinline__ void load(const DecodeParams& p, const TaskInfo& info) {
-        queries = info.num_queries;
-        kv_head = info.kv_head;
+    template <class S>
+    __device__ __forceinline__ void load(const DecodeParams& p, const TaskInfo& info, const Position<S>& at) {
+        u32 head = S::kPerWarp ? at.warp : 0;
+        queries = head < info.heads ? info.num_queries : 0;
+        kv_head = info.kv_head + head;
         slot_begin = info.slot_begin;
         query = first = count = 0;
-        if (mine()) {
-            query = info.query[threadIdx.x];
+        u32 thread = unit_thread<S>();
+        if (thread < queries) {
+            query = info.query[thread];
             first = __ldg(p.merge_offsets + query);
             count = __ldg(p.merge_offsets + query + 1) - first;
         }
     }
-    __device__ __forceinline__ bool mine() const { return threadIdx.x < queries; }
 };
 
 // The two rows of a lane and where they belong.
@@ -49,7 +67,7 @@ struct RowTarget {
                                          const Position<S>& at) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            u32 row = at.row() + r * 8;
+            u32 row = (S::kPerWarp ? at.lane >> 2 : at.row()) + r * 8;
             u32 nth = row >> p.group_shift;
             valid[r] = nth < own.queries;
             QueryState q = queries[valid[r] ? nth : 0];
@@ -85,47 +103,71 @@ __device__ __forceinline__ void write_partial(const DecodeParams& p, const RowSt
 }
 
 #if PS_FUSED
-// Merges row `r` from the other partials in memory and this task's own in the registers.
-// All lanes call it; rows that do not take part pass count = 0.
+// Merges both rows of a lane: its own result in the registers first, then the others from
+// memory, four at a time with the four lanes of a row fetching one LSE each. All lanes call
+// it; a row that does not take part passes count = 0.
 template <class S>
-__device__ __forceinline__ void merge_registers(const DecodeParams& p, RowState<S>& state, float& lse,
-                                                const RowTarget& to, u32 count, int r, const Position<S>& at) {
-    const u32* slots = p.merge_slots + to.first[r];
-    float top = -PS_INF;
-    for (u32 i = at.lane & 3; i < count; i += 4) {
-        u32 slot = __ldg(slots + i);
-        float other = slot == to.slot[r] ? lse : load_float_l2(p.part_lse + (u64)slot * p.q_heads + to.head[r]);
-        top = fmaxf(top, other);
-    }
-    top = quad_max(top);
-    float weights = 0.0f;
-    float acc[S::kDims8][2];
+__device__ __forceinline__ void merge_registers(const DecodeParams& p, RowState<S>& state, float (&lse)[2],
+                                                const RowTarget& to, const u32 (&count)[2], const Position<S>& at) {
+    float weights[2], top[2] = {lse[0], lse[1]};
 #pragma unroll
-    for (int j = 0; j < S::kDims8; ++j) acc[j][0] = acc[j][1] = 0.0f;
-    u64 column = at.col_group * S::kDims8 * 8 + (at.lane & 3) * 2;
-#pragma unroll (S::kDims8 > 8 ? 1 : 4)
-    for (u32 i = 0; i < count; ++i) {
-        u32 slot = __ldg(slots + i);
-        bool own = slot == to.slot[r];
-        u64 row = (u64)slot * p.q_heads + to.head[r];
-        float w = merge_weight(own ? lse : load_float_l2(p.part_lse + row), top);
-        weights += w;
+    for (int r = 0; r < 2; ++r) weights[r] = top[r] == -PS_INF ? 0.0f : 1.0f;
+    const u32 column = at.col_group * S::kDims8 * 8 + (at.lane & 3) * 2;
+    u32 longest = count[0] > count[1] ? count[0] : count[1];
+    longest = __reduce_max_sync(0xffffffffu, longest);
+#pragma unroll 1
+    for (u32 begin = 0; begin < longest; begin += 4) {
+        u32 i = begin + (at.lane & 3);
+        u32 slot[2];
+        float other[2];
 #pragma unroll
-        for (int j = 0; j < S::kDims8; ++j) {
-            float2 o = make_float2(state.o[j][2 * r], state.o[j][2 * r + 1]);
-            if (!own) o = load_float2_l2(p.part_out + row * kDim + column + j * 8);
-            acc[j][0] += w * o.x;
-            acc[j][1] += w * o.y;
+        for (int r = 0; r < 2; ++r) slot[r] = i < count[r] ? __ldg(p.merge_slots + to.first[r] + i) : to.slot[r];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            bool skip = slot[r] == to.slot[r];
+            other[r] = skip ? -PS_INF : load_float_l2(p.part_lse + (u64)slot[r] * p.q_heads + to.head[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float m = fmaxf(top[r], quad_max(other[r]));
+            // Rows that take no part have no others: m is their own LSE, and 1 leaves them alone.
+            float shrink = top[r] == m ? 1.0f : merge_weight(top[r], m);
+            other[r] = merge_weight(other[r], m);
+            top[r] = m;
+            weights[r] = weights[r] * shrink + quad_sum(other[r]);
+#pragma unroll
+            for (int j = 0; j < S::kDims8; ++j) {
+                state.o[j][2 * r] *= shrink;
+                state.o[j][2 * r + 1] *= shrink;
+            }
+        }
+#pragma unroll 1
+        for (u32 k = 0; k < 4 && begin + k < longest; ++k) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                u32 from = __shfl_sync(0xffffffffu, slot[r], (at.lane & 28) + k);
+                float w = __shfl_sync(0xffffffffu, other[r], (at.lane & 28) + k);
+                if (from == to.slot[r] || begin + k >= count[r]) continue;
+                const float* o = p.part_out + ((u64)from * p.q_heads + to.head[r]) * kDim + column;
+#pragma unroll
+                for (int j = 0; j < S::kDims8; ++j) {
+                    float2 v = load_float2_l2(o + j * 8);
+                    state.o[j][2 * r] += w * v.x;
+                    state.o[j][2 * r + 1] += w * v.y;
+                }
+            }
         }
     }
-    if (count > 0) {
-        float inverse = weights > 0.0f ? 1.0f / weights : 0.0f;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        if (count[r] == 0) continue;
+        float inverse = weights[r] > 0.0f ? 1.0f / weights[r] : 0.0f;
+        lse[r] = merged_lse(top[r], weights[r]);
 #pragma unroll
         for (int j = 0; j < S::kDims8; ++j) {
-            state.o[j][2 * r] = acc[j][0] * inverse;
-            state.o[j][2 * r + 1] = acc[j][1] * inverse;
+            state.o[j][2 * r] *= inverse;
+            state.o[j][2 * r + 1] *= inverse;
         }
-        lse = merged_lse(top, weights);
     }
 }
 
@@ -154,10 +196,22 @@ __device__ __forceinline__ bool any_consumer(bool waiting) {
 }
 
 template <class S>
+__device__ __forceinline__ bool any_waits(bool waiting) {
+    if constexpr (S::kPerWarp) {
+        return __any_sync(0xffffffffu, waiting);
+    } else {
+        return any_consumer(waiting);
+    }
+}
+
+template <class S>
 __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& state, QueryState* queries,
                                             float (&lse)[2], const ThreadQuery& own, u32 seen, const Position<S>& at) {
-    if (own.mine()) queries[threadIdx.x] = {own.query, own.first, own.count, seen};
-    bool waiting = any_consumer(own.mine() && seen == kWait);
+    u32 thread = unit_thread<S>();
+    bool mine = thread < own.queries;
+    if (mine) queries[thread] = {own.query, own.first, own.count, seen};
+    bool waiting = any_waits<S>(mine && seen == kWait);
+    __syncwarp();
     RowTarget to(p, queries, own, at);
     if (waiting) {
 #pragma unroll
@@ -165,20 +219,22 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
             if (to.valid[r] && to.state[r] == kWait) write_partial(p, state, lse[r], to, r, at);
         }
         __threadfence();
-        sync_threads(1, kConsumers);
-        if (own.mine() && seen == kWait) {
+        unit_sync<S>();
+        if (mine && seen == kWait) {
             u32 before = atomicAdd(p.arrivals + own.query * p.kv_heads + own.kv_head, 1u);
             __threadfence();
-            if (before + 1 == own.count) queries[threadIdx.x].state = seen = kMerge;
+            if (before + 1 == own.count) queries[thread].state = seen = kMerge;
         }
-        sync_threads(1, kConsumers);
+        unit_sync<S>();
         to = RowTarget(p, queries, own, at);
     }
-    if (own.mine() && seen == kMerge) p.arrivals[own.query * p.kv_heads + own.kv_head] = 0;
+    if (mine && seen == kMerge) p.arrivals[own.query * p.kv_heads + own.kv_head] = 0;
+    u32 count[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) count[r] = to.valid[r] && to.state[r] == kMerge ? to.count[r] : 0;
+    merge_registers(p, state, lse, to, count, at);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        bool merges = to.valid[r] && to.state[r] == kMerge;
-        merge_registers(p, state, lse[r], to, merges ? to.count[r] : 0, r, at);
         if (to.valid[r] && to.state[r] != kWait) write_output(p, state, lse[r], to, r, at);
     }
 }
@@ -190,8 +246,8 @@ __device__ __forceinline__ u32 look_at_arrivals(const DecodeParams&, const Threa
 template <class S>
 __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& state, QueryState* queries,
                                             float (&lse)[2], const ThreadQuery& own, u32 seen, const Position<S>& at) {
-    if (own.mine()) queries[threadIdx.x] = {own.query, own.first, own.count, seen};
-    sync_threads(1, kConsumers);
+    if (unit_thread<S>() < own.queries) queries[unit_thread<S>()] = {own.query, own.first, own.count, seen};
+    unit_sync<S>();
     RowTarget to(p, queries, own, at);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

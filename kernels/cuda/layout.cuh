@@ -15,7 +15,7 @@ constexpr int kDim = PS_D;
 constexpr int kWarps = PS_WARPS;
 constexpr int kConsumers = kWarps * 32;
 constexpr int kStages = PS_STAGES;
-constexpr int kMaxRows = PS_ROWS;
+constexpr int kMaxRows = PS_ROWS;  // 64 for tile 16 x 16
 constexpr int kMaxTokens = PS_TOKENS;
 constexpr int kStageBytes = (kMaxRows > kMaxTokens ? kMaxRows : kMaxTokens) * kDim * 2;
 
@@ -27,19 +27,29 @@ __device__ __forceinline__ u32 tile_address(u32 base, u32 row, u32 chunk) {
     return base + (chunk >> 3) * (Rows * 128) + row * 128 + (((chunk & 7) ^ (row & 7)) << 4);
 }
 
-// How the consumer warps divide a tile of m x n: `kRowGroups` groups of 16 rows, and in
-// each group `kColGroups` warps that share the tokens for Q K^T and the head dimension
-// for P V, with P exchanged through shared memory between the two.
+// How the consumer warps divide a tile of m x n.
+//
+// Shared rows: `kRowGroups` groups of 16 rows, and in each group `kColGroups` warps that
+// share the tokens for Q K^T and the head dimension for P V, with P exchanged through
+// shared memory between the two.
+//
+// Tile 16 x 16 is different: its four warps take four KV heads side by side, each with its
+// own 16 rows of Q and its own 16 tokens of K and V, and never wait for each other. It is
+// for short runs of KV with few queries, where barriers and merges would be most of the time.
 template <int M, int N>
 struct TileShape {
-    static constexpr int kM = M;
-    static constexpr int kN = N;
-    static constexpr int kRowGroups = M / 16;
+    static constexpr bool kPerWarp = M == 16 && N == 16;
+    static constexpr int kM = kPerWarp ? 64 : M;  // rows of Q in a stage
+    static constexpr int kN = kPerWarp ? 64 : N;  // rows of K (or V) in a stage
+    static constexpr int kTokens = N;             // tokens of a tile
+    static constexpr int kRowGroups = kM / 16;
     static constexpr int kColGroups = kWarps / kRowGroups;
-    static constexpr int kTokens8 = N / kColGroups / 8;    // n8 score fragments of a warp
-    static constexpr int kDims8 = kDim / kColGroups / 8;   // n8 output fragments of a warp
-    static constexpr int kPStride = N + 8;                 // halves per row of P
-    static_assert(M % 16 == 0 && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
+    static constexpr int kTokens8 = kPerWarp ? 2 : N / kColGroups / 8;  // n8 score fragments of a warp
+    static constexpr int kDims8 = kDim / kColGroups / 8;                // n8 output fragments of a warp
+    static constexpr int kPStride = N + 8;                              // halves per row of P
+    static constexpr int kHeads = kPerWarp ? 4 : 1;                     // KV heads taken together
+    static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && M == 64 && N == 64 && kDim == 128;
+    static_assert(kM % 16 == 0 && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
     static_assert(kTokens8 >= 1 && (kColGroups > 1 || N % 16 == 0), "tile too narrow for its warps");
     static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");
 };
@@ -53,7 +63,7 @@ struct TaskInfo {
     u32 tile;
     u32 kv_head;
     u32 stop;
-    u32 unused;
+    u32 heads;
     u32 query[kMaxRows];
 };
 
@@ -71,7 +81,8 @@ struct Scratch {
     TaskInfo info[kStages];
     float row_max[kWarps * 16];
     float row_sum[kWarps * 16];
-    QueryState queries[2][kMaxRows];  // by parity of the task
+    QueryState queries[2][kMaxRows];  // of tasks that all warps share, by parity
+    QueryState warp_queries[kWarps][16];
     alignas(16) u16 p[PS_P_HALVES + 8];
 };
 

@@ -39,6 +39,8 @@ struct alignas(64) TensorMap {
 struct alignas(64) DecodeParams {
     TensorMap k_map;           // K cache as [block, kv_head, token, d] with any strides
     TensorMap v_map;           // V cache, likewise
+    TensorMap k_map4;          // the same caches in boxes of four heads
+    TensorMap v_map4;
     const u16* queries;        // [Q, Hq, D]
     const u16* k;              // K cache
     const u16* v;              // V cache
@@ -61,15 +63,15 @@ struct alignas(64) DecodeParams {
     u32 q_heads;
     u32 kv_heads;
     u32 group_shift;           // log2(q_heads / kv_heads)
-    u32 block_size;            // tokens per block
-    u32 box_tokens;            // tokens per bulk tensor copy
+    u32 block_shift;           // log2(tokens per block)
+    u32 box_shift;             // log2(tokens per bulk tensor copy)
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
 };
-static_assert(sizeof(DecodeParams) == 448, "DecodeParams is 448 bytes");
-PS_ASSERT_OFFSET(DecodeParams, queries, 256);
-PS_ASSERT_OFFSET(DecodeParams, stride_block, 376);
-PS_ASSERT_OFFSET(DecodeParams, num_items, 400);
+static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
+PS_ASSERT_OFFSET(DecodeParams, queries, 512);
+PS_ASSERT_OFFSET(DecodeParams, stride_block, 632);
+PS_ASSERT_OFFSET(DecodeParams, num_items, 656);
 
 struct MergeParams {
     const float* part_out;     // [slots, Hq, D]

@@ -40,9 +40,10 @@ struct TraceSpan {
     }
 
     // One thread writes the record, or counts it as lost when the buffer is full.
-    __device__ __forceinline__ void end(const DecodeParams& p, u32 task, u32 kv_head) {
+    template <bool kPerWarp>
+    __device__ __forceinline__ void end(const DecodeParams& p, u32 task, u32 kv_head, bool valid) {
 #if PS_TRACE
-        if (threadIdx.x != 0 || p.trace == nullptr) return;
+        if ((kPerWarp ? threadIdx.x & 31 : threadIdx.x) != 0 || !valid || p.trace == nullptr) return;
         u32 at = atomicAdd(p.trace, 1u);
         if (at >= p.trace_capacity) {
             atomicAdd(p.trace + 1, 1u);

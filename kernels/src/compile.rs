@@ -3,7 +3,7 @@
 //! A cache entry is `<hash>.cubin` with the resource figures in `<hash>.txt` beside it; the hash covers the sources,
 //! the NVRTC version, the architecture and the options, so a stale entry is never found.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::error::KernelError;
 use crate::spec::{Arch, KernelSpec};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 10] = [
+const HEADERS: [(&str, &str); 12] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -24,8 +24,9 @@ const HEADERS: [(&str, &str); 10] = [
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("producer.cuh", include_str!("../cuda/producer.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
+    ("trace.cuh", include_str!("../cuda/trace.cuh")),
+    ("warpgroup.cuh", include_str!("../cuda/warpgroup.cuh")),
 ];
-const TRACE_HEADER: (&str, &str) = ("trace.cuh", include_str!("../cuda/trace.cuh"));
 const DECODE: &str = include_str!("../cuda/decode_kernel.cu");
 const MERGE: &str = include_str!("../cuda/merge_kernel.cu");
 const LIMITS: &str = include_str!("../cuda/limits_kernel.cu");
@@ -63,13 +64,15 @@ pub struct CompileEvent {
     pub took: Duration,
 }
 
+type Listener = Box<dyn Fn(&CompileEvent)>;
+
 /// Compiles for one architecture, with or without a GPU.
 pub struct Compiler {
     arch: Arch,
     cache: Option<PathBuf>,
     version: (i32, i32),
     source_override: Option<PathBuf>,
-    on_compile: Option<Box<dyn Fn(&CompileEvent)>>,
+    on_compile: Option<Listener>,
 }
 
 impl std::fmt::Debug for Compiler {
@@ -187,7 +190,7 @@ impl Compiler {
     }
 
     fn headers(&self) -> Result<Vec<(&'static str, String)>, KernelError> {
-        HEADERS.iter().chain([&TRACE_HEADER]).map(|(name, text)| Ok((*name, self.source(name, text)?))).collect()
+        HEADERS.iter().map(|(name, text)| Ok((*name, self.source(name, text)?))).collect()
     }
 
     /// FNV-1a, 128 bits: enough to tell builds apart, and stable between runs and machines.
@@ -200,11 +203,13 @@ impl Compiler {
         };
         eat(&format!("{}.{}", self.version.0, self.version.1));
         eat(source);
-        headers.iter().for_each(|(name, text)| {
+        for (name, text) in headers {
             eat(name);
             eat(text);
-        });
-        options.iter().for_each(|o| eat(o));
+        }
+        for option in options {
+            eat(option);
+        }
         format!("{hash:032x}")
     }
 
@@ -261,7 +266,7 @@ fn run_nvrtc(
             &raw mut program,
             source.as_ptr(),
             file.as_ptr(),
-            headers.len() as i32,
+            i32::try_from(headers.len()).unwrap_or(0),
             text_pointers.as_ptr(),
             name_pointers.as_ptr(),
         )
@@ -311,9 +316,7 @@ fn parse_log(log: &str, entry: &str) -> Resources {
 
 /// Text of a C string constant; used for entry points.
 pub(crate) fn entry_name(name: &str) -> CString {
-    CStr::from_bytes_until_nul(name.as_bytes())
-        .map(CStr::to_owned)
-        .unwrap_or_else(|_| CString::new(name).unwrap_or_default())
+    CString::new(name).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -113,7 +113,8 @@ pub struct Decode {
     out_rows: usize,
     threads: u32,
     kernels: Vec<(Vec<Tile>, Resources, u32)>,
-    _held: Vec<DeviceBuffer>,
+    /// The plan's arrays and the partials, the partials first.
+    held: Vec<DeviceBuffer>,
 }
 
 /// Words before the first trace record.
@@ -166,14 +167,16 @@ impl Decode {
             out_rows: rows,
             threads: 0,
             kernels: Vec::new(),
-            _held: held,
+            held,
         };
         if options.strategy == Strategy::Fused {
-            decode.add_fused(gpu, compiler, shape, cache, plan, options, base)?;
+            decode.add_fused(gpu, compiler, shape, cache, plan, options, &base)?;
         } else {
-            decode.add_tiles(gpu, compiler, shape, cache, plan, options, base)?;
+            decode.add_tiles(gpu, compiler, shape, cache, plan, options, &base)?;
         }
         decode.clear_trace()?;
+        // Copies from pageable memory may still be on their way, and streams do not wait for them.
+        gpu.synchronize()?;
         Ok(decode)
     }
 
@@ -208,7 +211,7 @@ impl Decode {
             q_heads: shape.q_heads,
             kv_heads: shape.kv_heads,
             group_shift: shape.group().trailing_zeros(),
-            block_size: shape.block_size,
+            block_shift: shape.block_size.trailing_zeros(),
             scale_log2: shape.scale * std::f32::consts::LOG2_E,
             ..DecodeParams::default()
         })
@@ -233,7 +236,7 @@ impl Decode {
         cache: &KvCache,
         plan: &PlanArrays<'_>,
         options: &DecodeOptions,
-        base: DecodeParams,
+        base: &DecodeParams,
     ) -> Result<(), KernelError> {
         let spec = Self::spec(shape, plan.tiles, options);
         let function = gpu.load(&compiler.decode(&spec)?)?;
@@ -242,7 +245,7 @@ impl Decode {
         let heads = |tokens: u32| heads_per_item(tokens, plan.packs.len(), lanes, shape.kv_heads, options.item_tokens);
         let items = items(plan, shape.kv_heads, |_| true, |_, tile| tile, heads);
         let grid = (items.len() as u32).min(lanes);
-        self.push(gpu, shape, cache, &spec, function, residency, items, grid, base)
+        self.push(gpu, shape, cache, &spec, function, residency, &items, grid, base)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -254,7 +257,7 @@ impl Decode {
         cache: &KvCache,
         plan: &PlanArrays<'_>,
         options: &DecodeOptions,
-        base: DecodeParams,
+        base: &DecodeParams,
     ) -> Result<(), KernelError> {
         for (index, tile) in plan.tiles.iter().enumerate() {
             let items = items(plan, shape.kv_heads, |t| t == index as u32, |_, _| 0, |_| 1);
@@ -265,7 +268,7 @@ impl Decode {
             let function = gpu.load(&compiler.decode(&spec)?)?;
             let residency = function.ctas_per_sm()?;
             let grid = items.len() as u32;
-            self.push(gpu, shape, cache, &spec, function, residency, items, grid, base)?;
+            self.push(gpu, shape, cache, &spec, function, residency, &items, grid, base)?;
         }
         if plan.num_slots > plan.num_queries {
             let spec = Self::spec(shape, plan.tiles, options);
@@ -301,17 +304,22 @@ impl Decode {
         spec: &KernelSpec,
         function: Function,
         residency: u32,
-        items: Vec<Item>,
+        items: &[Item],
         grid: u32,
-        mut params: DecodeParams,
+        base: &DecodeParams,
     ) -> Result<(), KernelError> {
+        let mut params = *base;
         if gpu.arch().bulk_copies() {
             // One box serves all tiles of the kernel: it divides the block and every n.
-            params.box_tokens = spec.tiles.iter().map(|t| t.n).fold(shape.block_size, gcd);
-            params.k_map = tensor_map(&cache.k, shape, cache, params.box_tokens)?;
-            params.v_map = tensor_map(&cache.v, shape, cache, params.box_tokens)?;
+            let shared = spec.tiles.iter().filter(|t| t.heads_together() == 1);
+            let tokens = shared.map(|t| t.n).fold(shape.block_size, u32::min);
+            params.box_shift = tokens.trailing_zeros();
+            params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;
+            params.v_map = tensor_map(&cache.v, shape, cache, tokens, 1)?;
+            params.k_map4 = tensor_map(&cache.k, shape, cache, 16, 4)?;
+            params.v_map4 = tensor_map(&cache.v, shape, cache, 16, 4)?;
         }
-        let buffer = gpu.upload(&items)?;
+        let buffer = gpu.upload(items)?;
         params.items = buffer.address();
         params.num_items = items.len() as u32;
         self.threads = spec.threads();
@@ -349,8 +357,11 @@ impl Decode {
         Ok(())
     }
 
-    /// Fills the outputs with a pattern that is NaN in f16, bf16 and f32, so that a value that no kernel wrote shows.
+    /// Fills the outputs and the partials with a pattern that is NaN in f16, bf16 and f32, so that a value that no kernel wrote shows.
     pub fn poison(&self, stream: &Stream) -> Result<(), KernelError> {
+        for partial in &self.held[..2] {
+            partial.fill(0xff, stream)?;
+        }
         self.out.fill(0xff, stream)?;
         self.out_lse.fill(0xff, stream)
     }
@@ -389,7 +400,7 @@ impl Decode {
 fn heads_per_item(tokens: u32, packs: usize, lanes: u32, kv_heads: u32, target: Option<u32>) -> u32 {
     let target = target.unwrap_or(if packs as u32 * kv_heads > lanes * 16 { 128 } else { 0 });
     let mut heads = 1;
-    while heads * 2 <= kv_heads && kv_heads % (heads * 2) == 0 && heads * tokens.max(1) < target {
+    while heads * 2 <= kv_heads && kv_heads.is_multiple_of(heads * 2) && heads * tokens.max(1) < target {
         heads *= 2;
     }
     heads
@@ -405,7 +416,8 @@ fn items(
 ) -> Vec<Item> {
     let mut items = Vec::new();
     for (task, pack) in plan.packs.iter().enumerate().filter(|(_, p)| wanted(p.tile)) {
-        let count = heads(pack.kv_tokens);
+        let together = plan.tiles.get(pack.tile as usize).map_or(1, Tile::heads_together);
+        let count = heads(pack.kv_tokens).max(together).min(kv_heads);
         for head in (0..kv_heads).step_by(count as usize) {
             items.push(Item {
                 query_begin: pack.query_begin,
@@ -416,29 +428,27 @@ fn items(
                 task: task as u32,
                 tile: tile(task, pack.tile),
                 head_begin: head as u16,
-                head_count: count as u16,
+                head_count: count.min(kv_heads - head) as u16,
             });
         }
     }
     items
 }
 
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// The cache as [block, KV head, token, d] for bulk copies of `box_tokens` tokens by 64 dimensions.
+/// The cache as `[block, kv_head, token, d]` for bulk copies of `box_heads` heads by `box_tokens` tokens by 64
+/// dimensions. Heads past the last arrive as zeros.
 fn tensor_map(
     buffer: &DeviceBuffer,
     shape: &DecodeShape,
     cache: &KvCache,
     box_tokens: u32,
+    box_heads: u32,
 ) -> Result<TensorMap, KernelError> {
     let [block, head, token] = cache.strides(shape);
     let sizes =
         [u64::from(shape.head_dim), u64::from(shape.block_size), u64::from(shape.kv_heads), u64::from(cache.blocks)];
     let strides = [token * 2, head * 2, block * 2];
-    let boxes = [64, box_tokens, 1, 1];
+    let boxes = [64, box_tokens, box_heads, 1];
     let steps = [1_u32; 4];
     let kind = match shape.dtype {
         Dtype::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,

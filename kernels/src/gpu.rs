@@ -67,7 +67,7 @@ impl Gpu {
         if ordinal >= found {
             return Err(KernelError::NoGpu { ordinal, found });
         }
-        let device = result::device::get(ordinal as i32).during("opening the GPU")?;
+        let device = result::device::get(i32::try_from(ordinal).unwrap_or(i32::MAX)).during("opening the GPU")?;
         let info = read_info(device)?;
         if info.capability.0 < 8 {
             let (major, minor) = info.capability;
@@ -145,8 +145,14 @@ impl Gpu {
         if kernel.resources.shared_bytes > 0 {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: `raw` is a function of the module that `function` owns.
-            unsafe { result::function::set_function_attribute(raw, attribute, kernel.resources.shared_bytes as i32) }
-                .during("raising a kernel's shared memory")?;
+            unsafe {
+                result::function::set_function_attribute(
+                    raw,
+                    attribute,
+                    i32::try_from(kernel.resources.shared_bytes).unwrap_or(i32::MAX),
+                )
+            }
+            .during("raising a kernel's shared memory")?;
         }
         Ok(function)
     }
@@ -322,7 +328,8 @@ impl Function {
 
     /// CTAs that an SM holds, from the compiled code.
     pub(crate) fn ctas_per_sm(&self) -> Result<u32, KernelError> {
-        let (threads, shared) = (self.resources.threads as i32, self.resources.shared_bytes as usize);
+        let threads = i32::try_from(self.resources.threads).unwrap_or(i32::MAX);
+        let shared = self.resources.shared_bytes as usize;
         // SAFETY: the function is loaded.
         let n = unsafe { result::occupancy::max_active_block_per_multiprocessor(self.raw, threads, shared) }
             .during("asking for occupancy")?;

@@ -28,6 +28,8 @@ pub(crate) struct TensorMap(pub(crate) [u64; 16]);
 pub(crate) struct DecodeParams {
     pub(crate) k_map: TensorMap,
     pub(crate) v_map: TensorMap,
+    pub(crate) k_map4: TensorMap,
+    pub(crate) v_map4: TensorMap,
     pub(crate) queries: u64,
     pub(crate) k: u64,
     pub(crate) v: u64,
@@ -50,8 +52,8 @@ pub(crate) struct DecodeParams {
     pub(crate) q_heads: u32,
     pub(crate) kv_heads: u32,
     pub(crate) group_shift: u32,
-    pub(crate) block_size: u32,
-    pub(crate) box_tokens: u32,
+    pub(crate) block_shift: u32,
+    pub(crate) box_shift: u32,
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
 }
@@ -100,10 +102,10 @@ const _: () = {
     assert!(size_of::<Item>() == 32 && align_of::<Item>() == 16);
     assert!(offset_of!(Item, head_begin) == 28);
     assert!(size_of::<TensorMap>() == 128);
-    assert!(size_of::<DecodeParams>() == 448 && align_of::<DecodeParams>() == 64);
-    assert!(offset_of!(DecodeParams, queries) == 256);
-    assert!(offset_of!(DecodeParams, stride_block) == 376);
-    assert!(offset_of!(DecodeParams, num_items) == 400);
+    assert!(size_of::<DecodeParams>() == 704 && align_of::<DecodeParams>() == 64);
+    assert!(offset_of!(DecodeParams, queries) == 512);
+    assert!(offset_of!(DecodeParams, stride_block) == 632);
+    assert!(offset_of!(DecodeParams, num_items) == 656);
     assert!(size_of::<MergeParams>() == 56);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

@@ -12,12 +12,21 @@ pub enum Dtype {
 }
 
 /// Rows (queries times group) and KV tokens that a CTA holds at a time.
+///
+/// Tile 16 x 16 is special: its CTA takes four KV heads side by side, one warp each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tile {
     /// Rows: 16, 32 or 64.
     pub m: u32,
     /// KV tokens: 16, 32, 64 or 128.
     pub n: u32,
+}
+
+impl Tile {
+    /// KV heads that a CTA takes together: 4 for tile 16 x 16, else 1.
+    pub fn heads_together(&self) -> u32 {
+        if self.m == 16 && self.n == 16 { 4 } else { 1 }
+    }
 }
 
 /// Shape of the attention call.
@@ -31,7 +40,7 @@ pub struct DecodeShape {
     pub head_dim: u32,
     /// Element type.
     pub dtype: Dtype,
-    /// Tokens per KV block: a multiple of 16 up to 256.
+    /// Tokens per KV block: 16, 32, 64, 128 or 256.
     pub block_size: u32,
     /// Softmax scale, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
@@ -45,14 +54,17 @@ impl DecodeShape {
 
     pub(crate) fn check(&self) -> Result<(), KernelError> {
         let bad = |what: String| Err(KernelError::Unsupported(what));
-        if self.kv_heads == 0 || self.q_heads % self.kv_heads != 0 || !matches!(self.group(), 1 | 2 | 4 | 8 | 16) {
+        if self.kv_heads == 0
+            || !self.q_heads.is_multiple_of(self.kv_heads)
+            || !matches!(self.group(), 1 | 2 | 4 | 8 | 16)
+        {
             return bad(format!("{} query heads over {} KV heads", self.q_heads, self.kv_heads));
         }
         if !matches!(self.head_dim, 64 | 128) {
             return bad(format!("head dimension {}; 64 and 128 exist", self.head_dim));
         }
-        if self.block_size == 0 || self.block_size % 16 != 0 || self.block_size > 256 {
-            return bad(format!("KV blocks of {} tokens; multiples of 16 up to 256 exist", self.block_size));
+        if !matches!(self.block_size, 16 | 32 | 64 | 128 | 256) {
+            return bad(format!("KV blocks of {} tokens; 16, 32, 64, 128 and 256 exist", self.block_size));
         }
         Ok(())
     }

@@ -70,19 +70,24 @@ impl KernelSpec {
 
     /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's.
     fn usual_residency(tiles: &[Tile], _head_dim: u32) -> u32 {
-        let rows = tiles.iter().map(|t| t.m).max().unwrap_or(16);
-        let tokens = tiles.iter().map(|t| t.n).max().unwrap_or(16);
-        match (rows, tokens) {
-            (0..=16, 0..=32) => 4,
-            (0..=32, 0..=64) => 3,
-            (0..=64, 0..=64) => 2,
-            _ => 1,
+        let wide = |t: &Tile| t.m == 64 || t.heads_together() > 1;
+        match tiles.iter().map(|t| t.n).max() {
+            Some(128) => 1,
+            _ if tiles.iter().any(wide) => 2,
+            _ => 3,
         }
+    }
+
+    /// Residency that `ptxas` must reach. Without warpgroup instructions the fragments of K and V take registers too,
+    /// and 64 rows would spill at two CTAs per SM.
+    fn least_residency(&self, arch: &Arch) -> u32 {
+        let wide = self.tiles.iter().any(|t| t.m == 64 || t.heads_together() > 1);
+        if arch.capability != 90 && wide { 1 } else { self.ctas_per_sm }
     }
 
     /// Warps that compute; one more fetches.
     pub fn consumer_warps(&self) -> u32 {
-        if self.tiles.iter().any(|t| t.m == 16 && t.n == 16) { 2 } else { 4 }
+        4
     }
 
     /// Threads of a CTA.
@@ -90,12 +95,14 @@ impl KernelSpec {
         (self.consumer_warps() + 1) * 32
     }
 
+    /// Rows of Q in a stage.
     fn rows(&self) -> u32 {
-        self.tiles.iter().map(|t| t.m).max().unwrap_or(16)
+        self.tiles.iter().map(|t| if t.heads_together() > 1 { 64 } else { t.m }).max().unwrap_or(16)
     }
 
+    /// Rows of K or V in a stage.
     fn tokens(&self) -> u32 {
-        self.tiles.iter().map(|t| t.n).max().unwrap_or(16)
+        self.tiles.iter().map(|t| t.n * t.heads_together()).max().unwrap_or(16)
     }
 
     fn stage_bytes(&self) -> u32 {
@@ -104,7 +111,7 @@ impl KernelSpec {
 
     /// 16-bit values of P that pass through shared memory: those of tiles whose rows several warps share.
     fn p_halves(&self) -> u32 {
-        let shared = |t: &&Tile| self.consumer_warps() > t.m / 16;
+        let shared = |t: &&Tile| t.heads_together() == 1 && self.consumer_warps() > t.m / 16;
         self.tiles.iter().filter(shared).map(|t| t.m * (t.n + 8)).max().unwrap_or(0)
     }
 
@@ -112,7 +119,7 @@ impl KernelSpec {
         let barriers = stages * 16;
         let info = stages * (32 + self.rows() * 4);
         let exchange = self.consumer_warps() * 16 * 8;
-        let queries = 2 * self.rows() * 16;
+        let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
         // Alignment of each part and of the whole to 1 KiB.
         (barriers + info + exchange + queries + p + 64).next_multiple_of(1024)
@@ -137,6 +144,11 @@ impl KernelSpec {
 
     /// Refuses tiles that the kernel's four warps cannot divide.
     pub fn check(&self) -> Result<(), KernelError> {
+        if self.head_dim == 128 && self.tiles.contains(&Tile { m: 64, n: 128 }) {
+            return Err(KernelError::Unsupported(
+                "a tile of 64x128 at head dimension 128: its registers spill".to_owned(),
+            ));
+        }
         let bad = |t: &&Tile| !matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128);
         if let Some(t) = self.tiles.iter().find(bad) {
             return Err(KernelError::Unsupported(format!("a tile of {} rows by {} tokens", t.m, t.n)));
@@ -162,9 +174,10 @@ impl KernelSpec {
             format!("-DPS_ROWS={}", self.rows()),
             format!("-DPS_P_HALVES={}", self.p_halves()),
             format!("-DPS_TMA={}", u32::from(arch.bulk_copies())),
+            format!("-DPS_WGMMA={}", u32::from(arch.capability == 90)),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
-            format!("-DPS_MIN_CTAS={}", self.ctas_per_sm),
+            format!("-DPS_MIN_CTAS={}", self.least_residency(arch)),
             format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
             format!("-DPS_TILE_LIST(X)={}", list.join(" ")),
         ];

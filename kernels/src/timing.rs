@@ -33,7 +33,7 @@ impl Timing {
         match sorted.len() {
             0 => 0.0,
             n if n % 2 == 1 => sorted[n / 2],
-            n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+            n => sorted[n / 2 - 1].midpoint(sorted[n / 2]),
         }
     }
 }

@@ -5,6 +5,9 @@
 //! `key=value` pairs joined by commas: strategy, n, rows, ctas, rounds, piece, item, layout, graph, scatter, reread,
 //! partial, def (a preprocessor definition).
 
+// A tool for whoever tunes the kernels: it stops where something is wrong.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::neg_cmp_op_on_partial_ord)]
+
 mod packer;
 
 use kernels::{
@@ -137,6 +140,7 @@ fn plan_of(setup: &Setup, row: &Row, shape: &DecodeShape, v: &Variant) -> packer
     let ctas = v.number("ctas", 2_u32);
     let knobs = packer::Knobs {
         max_rows: v.number("rows", 64),
+        side_by_side: v.number("side", 1) == 1,
         n: v.number("n", 64),
         lanes: setup.gpu.info().sms * ctas,
         rounds: v.number("rounds", 4),
@@ -192,6 +196,13 @@ fn run_variant(
     if let Err(e) = setup.stream.synchronize() {
         panic!("{}: {e}", v.name);
     }
+    if v.get("compare").is_some() {
+        let serial = DecodeOptions::new(Strategy::Serial);
+        let other = Decode::new(&setup.gpu, &setup.compiler, shape, cache, queries, &plan, &serial).unwrap();
+        other.launch(&setup.stream).unwrap();
+        setup.stream.synchronize().unwrap();
+        compare(&decode, &other, shape, &owned);
+    }
     if setup.check {
         check(&decode, &owned, shape, cache.layout, seed, &v.name);
     }
@@ -211,6 +222,34 @@ fn time_cold(setup: &Setup, decode: &Decode, protocol: &Protocol, _flush: &kerne
         setup.cold.time(&setup.gpu, &setup.stream, |s| decode.launch(s))
     };
     timing.unwrap().median()
+}
+
+/// Prints where two strategies differ by more than rounding.
+fn compare(a: &Decode, b: &Decode, shape: &DecodeShape, plan: &packer::OwnedPlan) {
+    let (x, y) = (a.output().unwrap(), b.output().unwrap());
+    let mut bad = 0;
+    for (row, (p, q)) in x.chunks(128).zip(y.chunks(128)).enumerate() {
+        let f = |v: u16| half::f16::from_bits(v).to_f32();
+        let dims: Vec<usize> = (0..128).filter(|&d| !((f(p[d]) - f(q[d])).abs() < 4e-3)).collect();
+        if !dims.is_empty() {
+            bad += 1;
+            if bad <= 4 {
+                let query = row / shape.q_heads as usize;
+                let run = plan.merge_offsets[query] as usize..plan.merge_offsets[query + 1] as usize;
+                println!(
+                    "\n query {query} head {} dims {}..{} ({}) slots {:?} {} vs {}",
+                    row % shape.q_heads as usize,
+                    dims[0],
+                    dims[dims.len() - 1],
+                    dims.len(),
+                    &plan.merge_slots[run],
+                    f(p[dims[0]]),
+                    f(q[dims[0]])
+                );
+            }
+        }
+    }
+    println!("\n{bad} rows differ of {}", x.len() / 128);
 }
 
 fn check(decode: &Decode, plan: &packer::OwnedPlan, shape: &DecodeShape, layout: KvLayout, seed: u32, name: &str) {

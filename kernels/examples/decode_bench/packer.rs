@@ -5,7 +5,7 @@ use kernels::{DecodeShape, PackTask, Tile};
 
 /// Arrays of a plan, owned.
 #[derive(Debug, Default)]
-pub struct OwnedPlan {
+pub(crate) struct OwnedPlan {
     pub tiles: Vec<Tile>,
     pub packs: Vec<PackTask>,
     pub query_index: Vec<u32>,
@@ -22,8 +22,10 @@ pub struct OwnedPlan {
 
 /// What may be tuned.
 #[derive(Clone, Debug)]
-pub struct Knobs {
+pub(crate) struct Knobs {
     pub max_rows: u32,
+    /// Small packs take four KV heads side by side.
+    pub side_by_side: bool,
     pub n: u32,
     /// Lanes (CTAs) that share the work.
     pub lanes: u32,
@@ -47,7 +49,7 @@ struct Pack {
     blocks: Vec<u32>,
 }
 
-pub fn plan(tree: &str, shape: &DecodeShape, knobs: &Knobs, scatter: bool) -> OwnedPlan {
+pub(crate) fn plan(tree: &str, shape: &DecodeShape, knobs: &Knobs, scatter: bool) -> OwnedPlan {
     let (nodes, roots, batch, blocks) = build(tree, shape, scatter);
     let mut packs = Vec::new();
     for &root in &roots {
@@ -158,7 +160,7 @@ fn lower(packs: Vec<Pack>, shape: &DecodeShape, knobs: &Knobs, out: &mut OwnedPl
             } else {
                 16
             },
-            n: knobs.n,
+            n: if rows <= 16 && knobs.side_by_side { 16 } else { knobs.n },
         };
         let tile_index = out.tiles.iter().position(|t| *t == tile).unwrap_or_else(|| {
             out.tiles.push(tile);
