@@ -18,8 +18,10 @@ struct Sm {
 #[derive(Debug)]
 pub(super) struct Sms {
     sms: Vec<Sm>,
-    /// No CTA of this footprint fits anywhere until something is freed.
+    /// No CTA of this footprint fits anywhere but on the SMs of `freed`.
     full_for: Option<Footprint>,
+    /// SMs on which something was freed since `full_for` was found.
+    freed: Vec<usize>,
 }
 
 impl Sms {
@@ -31,27 +33,21 @@ impl Sms {
             ctas_free: device.ctas_per_sm.min(u64::BITS),
             lanes: 0,
         };
-        Self { sms: vec![sm; device.sm_count as usize], full_for: None }
+        Self { sms: vec![sm; device.sm_count as usize], full_for: None, freed: Vec::new() }
     }
 
     /// Takes room for a CTA on the SM with the most free warps, the lowest of equals, as the
     /// hardware spreads CTAs breadth first. Gives the SM and its lowest free lane.
     pub(super) fn place(&mut self, need: Footprint) -> Option<(usize, u32)> {
-        if self.full_for == Some(need) {
-            return None;
-        }
-        let mut best: Option<usize> = None;
-        for (at, sm) in self.sms.iter().enumerate() {
-            let fits = sm.shared_free >= need.shared
-                && sm.registers_free >= need.registers
-                && sm.warps_free >= need.warps
-                && sm.ctas_free > 0;
-            if fits && best.is_none_or(|b| sm.warps_free > self.sms[b].warps_free) {
-                best = Some(at);
-            }
-        }
+        let known_full = self.full_for == Some(need);
+        let best = if known_full {
+            self.freest(self.freed.iter().copied(), need)
+        } else {
+            self.freest(0..self.sms.len(), need)
+        };
         let Some(at) = best else {
             self.full_for = Some(need);
+            self.freed.clear();
             return None;
         };
         let sm = &mut self.sms[at];
@@ -64,14 +60,25 @@ impl Sms {
         Some((at, lane))
     }
 
+    /// Of `candidates` with room for `need`, the one with the most free warps.
+    fn freest(&self, candidates: impl Iterator<Item = usize>, need: Footprint) -> Option<usize> {
+        let fits = |sm: &Sm| {
+            sm.shared_free >= need.shared
+                && sm.registers_free >= need.registers
+                && sm.warps_free >= need.warps
+                && sm.ctas_free > 0
+        };
+        candidates.filter(|at| fits(&self.sms[*at])).min_by_key(|at| (std::cmp::Reverse(self.sms[*at].warps_free), *at))
+    }
+
     /// Gives the room of a CTA back.
     pub(super) fn free(&mut self, sm: usize, lane: u32, had: Footprint) {
+        self.freed.push(sm);
         let sm = &mut self.sms[sm];
         sm.shared_free += had.shared;
         sm.registers_free += had.registers;
         sm.warps_free += had.warps;
         sm.ctas_free += 1;
         sm.lanes &= !(1 << lane);
-        self.full_for = None;
     }
 }

@@ -8,7 +8,15 @@
 //! φ: the largest at which all SMs together draw no more than HBM and L2 give
 //! ```
 
-/// Demands of the main loops resident on one SM, at full speed.
+use crate::backend::sim::cost::MainLoop;
+
+/// Arrays over SMs are padded to this many, so that loops over them run in vector registers.
+const LANES: usize = 4;
+/// Slack of an SM's clock, ns, within which a main loop counts as done: far above the rounding of a
+/// run of hours, far below anything shown.
+const DONE: f64 = 1e-3;
+
+/// What a main loop asks for at full speed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Demand {
     /// Bytes per ns read from HBM.
@@ -46,57 +54,109 @@ pub(super) struct Rates {
     pub(super) moved: f64,
 }
 
-/// All SMs.
+/// Some SMs side by side, so that a step over all of them runs in vector registers. The last group
+/// may have lanes without an SM, on which nothing ever runs.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    dram_read: [f64; LANES],
+    dram_write: [f64; LANES],
+    moved: [f64; LANES],
+    clock: [f64; LANES],
+    /// Inverse of the speed that an SM could have on its own.
+    inverse_local: [f64; LANES],
+    speed: [f64; LANES],
+    /// The SM's clock at its next completion.
+    next: [f64; LANES],
+}
+
+impl Group {
+    const IDLE: Self = Self {
+        dram_read: [0.0; LANES],
+        dram_write: [0.0; LANES],
+        moved: [0.0; LANES],
+        clock: [0.0; LANES],
+        inverse_local: [1.0; LANES],
+        speed: [1.0; LANES],
+        next: [f64::INFINITY; LANES],
+    };
+
+    fn dram(&self) -> [f64; LANES] {
+        std::array::from_fn(|lane| self.dram_read[lane] + self.dram_write[lane])
+    }
+}
+
+/// All SMs. Everything is held at one moment, `time`; [`Fluid::settle`] moves it on.
 #[derive(Debug)]
 pub(super) struct Fluid {
     limits: Limits,
-    demands: Vec<Demand>,
+    time: f64,
     running: Vec<Vec<Running>>,
-    clocks: Vec<f64>,
-    /// Speed that an SM could have on its own.
-    local: Vec<f64>,
-    speeds: Vec<f64>,
-    /// The SM's clock at its next completion.
-    next: Vec<f64>,
+    sms: Vec<Group>,
+    /// Demands have changed since `rates`, the speeds and `due_at` were found.
     stale: bool,
-    phi: f64,
+    rates: Rates,
+    due_at: f64,
 }
 
 impl Fluid {
     pub(super) fn new(sms: usize, limits: Limits) -> Self {
         Self {
             limits,
-            demands: vec![Demand::default(); sms],
+            time: 0.0,
             running: vec![Vec::new(); sms],
-            clocks: vec![0.0; sms],
-            local: vec![1.0; sms],
-            speeds: vec![1.0; sms],
-            next: vec![f64::INFINITY; sms],
+            sms: vec![Group::IDLE; sms.div_ceil(LANES)],
             stale: false,
-            phi: 1.0,
+            rates: Rates::default(),
+            due_at: f64::INFINITY,
         }
     }
 
-    /// Starts the main loop of `cta`.
-    pub(super) fn start(&mut self, sm: usize, cta: u32, work: &super::cost::MainLoop) {
+    /// Lets time go by to `now`. Gives the rates that held since the last call.
+    pub(super) fn settle(&mut self, now: f64) -> (f64, Rates) {
+        let passed = now - self.time;
+        self.time = now;
+        if passed > 0.0 {
+            for group in &mut self.sms {
+                for lane in 0..LANES {
+                    group.clock[lane] += passed * group.speed[lane];
+                }
+            }
+        }
+        (passed, self.rates)
+    }
+
+    /// HBM bytes read by `now`, beyond what was settled.
+    pub(super) fn unsettled_read(&self, now: f64) -> f64 {
+        (now - self.time) * self.rates.dram_read
+    }
+
+    /// Starts the main loop of `cta`; everything must be settled.
+    pub(super) fn start(&mut self, sm: usize, cta: u32, work: &MainLoop) {
         let time = work.time.max(1e-3);
-        let entry = Running {
-            done: self.clocks[sm] + time,
-            cta,
-            demand: Demand {
-                dram_read: work.dram_read / time,
-                dram_write: work.dram_write / time,
-                moved: work.moved / time,
-                tensor: work.tensor / time,
-            },
+        let demand = Demand {
+            dram_read: work.dram_read / time,
+            dram_write: work.dram_write / time,
+            moved: work.moved / time,
+            tensor: work.tensor / time,
         };
-        self.running[sm].push(entry);
+        let clock = self.sms[sm / LANES].clock[sm % LANES];
+        self.running[sm].push(Running { done: clock + time, cta, demand });
         self.refresh(sm);
     }
 
-    /// Takes the main loops that are done on `sm` by its clock.
-    pub(super) fn finish(&mut self, sm: usize, done: &mut Vec<u32>) {
-        let clock = self.clocks[sm] + 1e-6;
+    /// Takes the main loops that are done; everything must be settled.
+    pub(super) fn finish(&mut self, done: &mut Vec<u32>) {
+        for group in 0..self.sms.len() {
+            for lane in 0..LANES {
+                let clock = self.sms[group].clock[lane] + DONE;
+                if self.sms[group].next[lane] <= clock {
+                    self.take_done(group * LANES + lane, clock, done);
+                }
+            }
+        }
+    }
+
+    fn take_done(&mut self, sm: usize, clock: f64, done: &mut Vec<u32>) {
         self.running[sm].retain(|entry| {
             let over = entry.done <= clock;
             if over {
@@ -115,72 +175,117 @@ impl Fluid {
             demand.dram_write += entry.demand.dram_write;
             demand.moved += entry.demand.moved;
             demand.tensor += entry.demand.tensor;
-            next = next.min(entry.done);
+            next = smaller(next, entry.done);
         }
-        let by_sm = if demand.moved > self.limits.sm { self.limits.sm / demand.moved } else { 1.0 };
-        let by_tensor = if demand.tensor > 1.0 { 1.0 / demand.tensor } else { 1.0 };
-        self.local[sm] = by_sm.min(by_tensor);
-        self.demands[sm] = demand;
-        self.next[sm] = next;
+        let (group, lane) = (&mut self.sms[sm / LANES], sm % LANES);
+        group.dram_read[lane] = demand.dram_read;
+        group.dram_write[lane] = demand.dram_write;
+        group.moved[lane] = demand.moved;
+        group.inverse_local[lane] = (demand.moved / self.limits.sm).max(demand.tensor).max(1.0);
+        group.next[lane] = next;
         self.stale = true;
     }
 
-    /// Finds φ and the speeds again after demands have changed.
+    /// When the next main loop is done, if nothing else begins before.
+    pub(super) fn due_at(&mut self) -> f64 {
+        if self.stale {
+            self.stale = false;
+            self.solve();
+        }
+        self.due_at
+    }
+
+    /// Finds φ, and with it speeds, rates and the next completion.
     fn solve(&mut self) {
-        if !self.stale {
-            return;
-        }
-        self.stale = false;
-        let by_hbm = fill(&self.local, self.demands.iter().map(|d| d.dram_read + d.dram_write), self.limits.hbm);
-        let by_l2 = fill(&self.local, self.demands.iter().map(|d| d.moved), self.limits.l2);
-        self.phi = by_hbm.min(by_l2);
-        for (speed, local) in self.speeds.iter_mut().zip(&self.local) {
-            *speed = local.min(self.phi);
-        }
+        let totals = self.totals();
+        let by_hbm = if totals.dram * totals.slowest > self.limits.hbm {
+            // Every SM could go faster than its share, so all go at φ.
+            self.limits.hbm / totals.dram
+        } else if totals.dram > self.limits.hbm {
+            let demands: Vec<f64> = self.sms.iter().flat_map(|group| group.dram()).collect();
+            fill(&self.local(), &demands, self.limits.hbm)
+        } else {
+            1.0
+        };
+        let by_l2 = if totals.moved * by_hbm > self.limits.l2 {
+            let demands: Vec<f64> = self.sms.iter().flat_map(|group| group.moved).collect();
+            fill(&self.local(), &demands, self.limits.l2)
+        } else {
+            1.0
+        };
+        self.speed_up(by_hbm.min(by_l2));
     }
 
-    /// Time until the next main loop is done, and what the memory system carries until then.
-    pub(super) fn outlook(&mut self) -> (f64, Rates) {
-        self.solve();
-        let mut wait = f64::INFINITY;
-        let mut rates = Rates::default();
-        for sm in 0..self.clocks.len() {
-            let (demand, speed) = (&self.demands[sm], self.speeds[sm]);
-            wait = wait.min((self.next[sm] - self.clocks[sm]) / speed);
-            rates.dram_read += demand.dram_read * speed;
-            rates.dram_write += demand.dram_write * speed;
-            rates.moved += demand.moved * speed;
-        }
-        (wait.max(0.0), rates)
+    fn local(&self) -> Vec<f64> {
+        self.sms.iter().flat_map(|group| group.inverse_local.map(|inverse| 1.0 / inverse)).collect()
     }
 
-    /// Lets `time` ns go by.
-    pub(super) fn advance(&mut self, time: f64) {
-        for (clock, speed) in self.clocks.iter_mut().zip(&self.speeds) {
-            *clock += time * speed;
+    fn totals(&self) -> Totals {
+        let (mut dram, mut moved, mut inverse) = ([0.0; LANES], [0.0; LANES], [1.0_f64; LANES]);
+        for group in &self.sms {
+            for lane in 0..LANES {
+                dram[lane] += group.dram_read[lane] + group.dram_write[lane];
+                moved[lane] += group.moved[lane];
+                inverse[lane] = larger(inverse[lane], group.inverse_local[lane]);
+            }
         }
+        let slowest = 1.0 / inverse.into_iter().fold(1.0, f64::max);
+        Totals { dram: dram.iter().sum(), moved: moved.iter().sum(), slowest }
     }
 
-    /// SMs on which a main loop is done now.
-    pub(super) fn due(&self, due: &mut Vec<usize>) {
-        due.clear();
-        due.extend((0..self.clocks.len()).filter(|sm| self.next[*sm] <= self.clocks[*sm] + 1e-6));
+    fn speed_up(&mut self, phi: f64) {
+        let inverse_phi = 1.0 / phi;
+        let mut wait = [f64::INFINITY; LANES];
+        let (mut read, mut write, mut moved) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        for group in &mut self.sms {
+            for lane in 0..LANES {
+                let inverse = larger(group.inverse_local[lane], inverse_phi);
+                let speed = 1.0 / inverse;
+                group.speed[lane] = speed;
+                wait[lane] = smaller(wait[lane], (group.next[lane] - group.clock[lane]) * inverse);
+                read[lane] += group.dram_read[lane] * speed;
+                write[lane] += group.dram_write[lane] * speed;
+                moved[lane] += group.moved[lane] * speed;
+            }
+        }
+        let shortest = wait.into_iter().fold(f64::INFINITY, f64::min);
+        self.due_at = self.time + shortest.max(0.0);
+        self.rates = Rates { dram_read: read.iter().sum(), dram_write: write.iter().sum(), moved: moved.iter().sum() };
     }
+}
+
+/// Sums over all SMs at full speed.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    dram: f64,
+    moved: f64,
+    /// The least speed that an SM could have on its own.
+    slowest: f64,
+}
+
+/// As `f64::max` where neither is not-a-number, in one instruction.
+fn larger(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
+}
+
+/// As `f64::min` where neither is not-a-number, in one instruction.
+fn smaller(a: f64, b: f64) -> f64 {
+    if a < b { a } else { b }
 }
 
 /// The largest φ ≤ 1 with Σ demand · min(local, φ) ≤ limit. The sum is concave and rises with φ, so
 /// Newton's steps from below never pass it and end after as many kinks as lie between.
-fn fill(local: &[f64], demands: impl Iterator<Item = f64> + Clone, limit: f64) -> f64 {
+fn fill(local: &[f64], demands: &[f64], limit: f64) -> f64 {
     let mut phi = 0.0_f64;
     for _ in 0..64 {
-        let (mut sum, mut slope) = (0.0, 0.0);
-        for (local, demand) in local.iter().zip(demands.clone()) {
-            sum += demand * local.min(phi);
+        let (mut drawn, mut slope) = (0.0, 0.0);
+        for (local, demand) in local.iter().zip(demands) {
+            drawn += demand * local.min(phi);
             if *local > phi {
                 slope += demand;
             }
         }
-        let room = limit - sum;
+        let room = limit - drawn;
         if slope <= 0.0 || room > slope * (1.0 - phi) {
             return 1.0;
         }
@@ -200,9 +305,9 @@ mod tests {
     fn the_fill_meets_the_limit_exactly_where_it_binds() {
         let local = [1.0, 0.5, 1.0, 0.25];
         let demands = [4.0, 4.0, 2.0, 8.0];
-        let phi = fill(&local, demands.into_iter(), 6.0);
+        let phi = fill(&local, &demands, 6.0);
         let drawn: f64 = local.iter().zip(demands).map(|(l, d)| d * l.min(phi)).sum();
         assert!((drawn - 6.0).abs() < 1e-6, "{phi} draws {drawn}");
-        assert!((fill(&local, demands.into_iter(), 100.0) - 1.0).abs() < 1e-12);
+        assert!((fill(&local, &demands, 100.0) - 1.0).abs() < 1e-12);
     }
 }

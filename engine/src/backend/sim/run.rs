@@ -6,13 +6,13 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::backend::sim::cost::{CostModel, Footprint, MainLoop};
 use crate::backend::sim::dispatch::Sms;
 use crate::backend::sim::l2::L2;
-use crate::backend::sim::memory::{Fluid, Rates};
+use crate::backend::sim::memory::Fluid;
 use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, Span, SpanKind};
 use crate::error::Result;
 use crate::plan::{Launch, LaunchKind, LaunchPlan};
-use crate::units::Nanos;
+use crate::units::{Nanos, PackIdx};
 
 /// Events between two looks at the cancel flag.
 const CANCEL_STRIDE: u32 = 4096;
@@ -81,6 +81,8 @@ pub(super) struct Simulation<'a> {
     free_ctas: Vec<u32>,
     /// Queries that the merge kernel has to do with.
     merged: Vec<u32>,
+    /// Queries of each pack that write a partial, because other packs have some of their tokens.
+    partials: Vec<u32>,
     /// Partials still missing per (query, KV head), for a persistent launch.
     missing: Vec<u32>,
     outcome: Outcome,
@@ -111,6 +113,12 @@ impl<'a> Simulation<'a> {
             ctas: Vec::new(),
             free_ctas: Vec::new(),
             merged,
+            partials: (0..plan.packs.len())
+                .map(|pack| {
+                    let queries = plan.queries_of(PackIdx::from(pack)).iter();
+                    queries.filter(|query| plan.merge.of(**query).len() > 1).count() as u32
+                })
+                .collect(),
             missing,
             outcome: Outcome {
                 spans: Vec::new(),
@@ -150,24 +158,23 @@ impl<'a> Simulation<'a> {
     /// Runs to the end.
     pub(super) fn run(mut self, cancel: &Cancel) -> Result<Outcome> {
         self.first_launches();
-        let (mut due, mut done) = (Vec::new(), Vec::new());
+        let mut done = Vec::new();
         let mut turn = 0_u32;
         loop {
             turn = turn.wrapping_add(1);
             if turn.is_multiple_of(CANCEL_STRIDE) {
                 cancel.check()?;
             }
-            let (wait, rates) = self.fluid.outlook();
-            let timed = self.events.peek().map(|Reverse((at, _))| f64::from_bits(*at));
-            let next = timed.unwrap_or(f64::INFINITY).min(self.now + wait);
-            if !next.is_finite() {
+            let timed = self.events.peek().map_or(f64::INFINITY, |Reverse((at, _))| f64::from_bits(*at));
+            let loop_done = self.fluid.due_at();
+            self.now = timed.min(loop_done).max(self.now);
+            if !timed.is_finite() && !loop_done.is_finite() {
                 break;
             }
-            self.pass_to(next, rates);
-            self.fluid.due(&mut due);
-            for sm in &due {
+            if loop_done <= self.now {
+                self.settle();
                 done.clear();
-                self.fluid.finish(*sm, &mut done);
+                self.fluid.finish(&mut done);
                 for cta in &done {
                     self.main_loop_done(*cta);
                 }
@@ -184,14 +191,17 @@ impl<'a> Simulation<'a> {
         Ok(self.outcome)
     }
 
-    fn pass_to(&mut self, next: f64, rates: Rates) {
-        let time = next - self.now;
-        self.fluid.advance(time);
-        self.dram_bytes += rates.dram_read * time;
-        self.outcome.dram_read.add(self.now, next, rates.dram_read);
-        self.outcome.dram_write.add(self.now, next, rates.dram_write);
-        self.outcome.moved.add(self.now, next, rates.moved);
-        self.now = next;
+    /// Brings the memory system to the present, and writes down what it carried until now.
+    fn settle(&mut self) {
+        let (passed, rates) = self.fluid.settle(self.now);
+        if passed <= 0.0 {
+            return;
+        }
+        let begin = self.now - passed;
+        self.dram_bytes += rates.dram_read * passed;
+        self.outcome.dram_read.add(begin, self.now, rates.dram_read);
+        self.outcome.dram_write.add(begin, self.now, rates.dram_write);
+        self.outcome.moved.add(begin, self.now, rates.moved);
     }
 
     /// Times are not negative, so their bits sort as they do.
@@ -296,14 +306,14 @@ impl<'a> Simulation<'a> {
             self.model.merge_cta(starts[query + 1] - starts[query])
         } else {
             let (pack, head) = self.plan.cta_work(launch, span.cta);
-            let hit = self.l2.touch(pack.at(), head, self.dram_bytes);
-            let merge = &self.plan.merge;
-            let partials = self.plan.queries_of(pack).iter().filter(|query| merge.of(**query).len() > 1).count();
-            self.model.main_loop(self.plan.pack(pack), hit, partials as u32)
+            let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
+            let hit = self.l2.touch(pack.at(), head, read);
+            self.model.main_loop(self.plan.pack(pack), hit, self.partials[pack.at()])
         };
         let cta = &mut self.ctas[slot as usize];
         cta.first_tile = self.now + work.first_tile;
         let sm = cta.sm;
+        self.settle();
         self.fluid.start(sm, slot, &work);
     }
 
