@@ -17,7 +17,7 @@ struct Sm {
 /// All SMs.
 #[derive(Debug)]
 pub(super) struct Sms {
-    sms: Vec<Sm>,
+    all: Vec<Sm>,
     /// No CTA of this footprint fits anywhere but on the SMs of `freed`.
     full_for: Option<Footprint>,
     /// SMs on which something was freed since `full_for` was found.
@@ -33,7 +33,7 @@ impl Sms {
             ctas_free: device.ctas_per_sm.min(u64::BITS),
             lanes: 0,
         };
-        Self { sms: vec![sm; device.sm_count as usize], full_for: None, freed: Vec::new() }
+        Self { all: vec![sm; device.sm_count as usize], full_for: None, freed: Vec::new() }
     }
 
     /// Takes room for a CTA on the SM with the most free warps, the lowest of equals, as the
@@ -43,14 +43,14 @@ impl Sms {
         let best = if known_full {
             self.freest(self.freed.iter().copied(), need)
         } else {
-            self.freest(0..self.sms.len(), need)
+            self.freest(0..self.all.len(), need)
         };
         let Some(at) = best else {
             self.full_for = Some(need);
             self.freed.clear();
             return None;
         };
-        let sm = &mut self.sms[at];
+        let sm = &mut self.all[at];
         sm.shared_free -= need.shared;
         sm.registers_free -= need.registers;
         sm.warps_free -= need.warps;
@@ -68,13 +68,13 @@ impl Sms {
                 && sm.warps_free >= need.warps
                 && sm.ctas_free > 0
         };
-        candidates.filter(|at| fits(&self.sms[*at])).min_by_key(|at| (std::cmp::Reverse(self.sms[*at].warps_free), *at))
+        candidates.filter(|at| fits(&self.all[*at])).min_by_key(|at| (std::cmp::Reverse(self.all[*at].warps_free), *at))
     }
 
     /// Gives the room of a CTA back.
     pub(super) fn free(&mut self, sm: usize, lane: u32, had: Footprint) {
         self.freed.push(sm);
-        let sm = &mut self.sms[sm];
+        let sm = &mut self.all[sm];
         sm.shared_free += had.shared;
         sm.registers_free += had.registers;
         sm.warps_free += had.warps;

@@ -202,7 +202,7 @@ impl Fluid {
             // Every SM could go faster than its share, so all go at φ.
             self.limits.hbm / totals.dram
         } else if totals.dram > self.limits.hbm {
-            let demands: Vec<f64> = self.sms.iter().flat_map(|group| group.dram()).collect();
+            let demands: Vec<f64> = self.sms.iter().flat_map(Group::dram).collect();
             fill(&self.local(), &demands, self.limits.hbm)
         } else {
             1.0
