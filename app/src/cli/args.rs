@@ -309,6 +309,8 @@ pub(crate) enum Listing {
     Devices,
     /// Batches that come with packscope.
     Samples,
+    /// Tile shapes of each GPU: which constraint decides, and what PAT reports.
+    Tiles,
     /// Views of the window.
     Panels,
 }

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use engine::export::SCHEMA;
 use engine::plan::Strategy;
+use engine::tile::{self, Feasibility};
 use engine::units::grouped;
-use engine::workload::BatchSpec;
+use engine::workload::{BatchSpec, Dtype};
 use engine::{hw, pack};
 use serde_json::json;
 
@@ -39,6 +40,7 @@ fn entries(what: Listing) -> (&'static str, Vec<(String, String)>) {
         Listing::Strategies => ("strategies", Strategy::ALL.iter().map(|s| owned(s.name(), s.about())).collect()),
         Listing::Devices => ("devices", hw::builtin().iter().map(device).collect()),
         Listing::Samples => ("samples", samples::samples().iter().map(sample).collect()),
+        Listing::Tiles => ("tiles", hw::builtin().iter().flat_map(tiles).collect()),
         Listing::Panels => ("panels", PANELS.iter().map(|(name, about)| owned(name, about)).collect()),
     }
 }
@@ -61,6 +63,37 @@ fn device(device: &hw::Device) -> (String, String) {
     let about =
         format!("{}: {} SMs, compute capability {major}.{minor}, {bandwidth:.2} TB/s.", device.name, device.sm_count);
     (device.key.clone(), about)
+}
+
+/// The grid of tiles of a device at head dimension 128: what the constraints give, and the paper.
+fn tiles(device: &hw::Device) -> Vec<(String, String)> {
+    let set = tile::solve(device, 128, Dtype::F16);
+    let reported = tile::reported(&device.key);
+    let differences = tile::differences(&device.key, &set);
+    let entry = |cell: &Feasibility| {
+        let verdict = match cell.failed.first() {
+            None => "feasible".to_owned(),
+            Some(constraint) => format!("fails {}", constraint.about()),
+        };
+        let paper = match &reported {
+            None => "PAT has no list for this GPU".to_owned(),
+            Some(tiles) if tiles.contains(&cell.tile) => "PAT keeps it".to_owned(),
+            Some(_) => "PAT leaves it out".to_owned(),
+        };
+        let why = differences.iter().find(|d| d.tile == cell.tile).map(|d| format!(": {}", d.why));
+        let about = format!(
+            "{verdict}; {} shared, {} registers{}, {} CTAs an SM, {} of {} in flight; {paper}{}.",
+            cell.shared,
+            cell.registers,
+            if cell.registers_estimated { " (estimated)" } else { "" },
+            cell.ctas_per_sm,
+            cell.in_flight,
+            cell.in_flight_needed,
+            why.unwrap_or_default(),
+        );
+        (format!("{} {}", device.key, cell.tile), about)
+    };
+    set.cells.iter().map(entry).collect()
 }
 
 fn sample(sample: &samples::Sample) -> (String, String) {
