@@ -58,13 +58,23 @@ __device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
                  : "memory");
 }
 
-__device__ __forceinline__ void copy_box(u32 dst, const TensorMap* map, u32 bar, u32 d, u32 token, u32 head,
-                                         u32 block) {
-    asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
-        "[%6];" ::"r"(dst),
-        "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar)
-        : "memory");
+// `once` marks data that nobody reads again: it leaves L2 first, and partials stay.
+__device__ __forceinline__ void copy_box(u32 dst, const TensorMap* map, u32 bar, u32 d, u32 token, u32 head, u32 block,
+                                         bool once) {
+    if (once) {
+        asm volatile(
+            "{\n .reg .b64 policy;\n createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+            " cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+            "[%1, {%2, %3, %4, %5}], [%6], policy;\n}" ::"r"(dst),
+            "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar)
+            : "memory");
+    } else {
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+            "[%1, {%2, %3, %4, %5}], [%6];" ::"r"(dst),
+            "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar)
+            : "memory");
+    }
 }
 
 // Makes fresh barriers visible to the copy engine.

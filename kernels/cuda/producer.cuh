@@ -89,7 +89,8 @@ struct Producer {
         __syncwarp();
         u32 box = lane / kHalves, half = lane % kHalves;
         if (box < boxes) {
-            copy_box(stage() + half * (S::kN * 128) + (box << shift) * 128, map, bar, half * 64, token, kv_head, block);
+            copy_box(stage() + half * (S::kN * 128) + (box << shift) * 128, map, bar, half * 64, token, kv_head, block,
+                     S::kPerWarp);
         }
         barrier_arrive(bar);
         cursor.advance();

@@ -206,10 +206,50 @@ fn run_variant(
     if setup.check {
         check(&decode, &owned, shape, cache.layout, seed, &v.name);
     }
+    if options.trace_capacity > 0 {
+        stages(setup, &decode);
+    }
     let protocol = Protocol { graph: v.get("graph").is_some(), ..Protocol { flush: None, ..Protocol::warm() } };
     let cold = Protocol { flush: None, ..protocol };
     let flush = setup.cold.flush.as_ref().unwrap();
     time_cold(setup, &decode, &cold, flush)
+}
+
+/// One cold run's trace: when records begin and end, and how long their parts take.
+fn stages(setup: &Setup, decode: &Decode) {
+    setup.cold.flush.as_ref().unwrap().fill(1, &setup.stream).unwrap();
+    setup.stream.synchronize().unwrap();
+    decode.clear_trace().unwrap();
+    decode.launch(&setup.stream).unwrap();
+    setup.stream.synchronize().unwrap();
+    let (mut records, lost) = decode.trace().unwrap();
+    records.sort_by_key(|r| r.begin_ns);
+    let start = records[0].begin_ns;
+    let end = records.iter().map(|r| r.end_ns).max().unwrap();
+    println!("\n{} records, {lost} lost, {} ns from first begin to last end", records.len(), end - start);
+    let mut order = std::collections::HashMap::<u32, usize>::new();
+    let mut groups: [Vec<[f64; 5]>; 6] = std::array::from_fn(|_| Vec::new());
+    for r in &records {
+        let nth = order.entry(r.cta).or_default();
+        let ns = |a: u64, b: u64| (b.saturating_sub(a)) as f64 / 1.755;
+        groups[(*nth).min(5)].push([
+            (r.begin_ns - start) as f64,
+            ns(r.begin_clock, r.first_tile_clock),
+            ns(r.first_tile_clock, r.main_done_clock),
+            ns(r.main_done_clock, r.end_clock),
+            (r.end_ns - start) as f64,
+        ]);
+        *nth += 1;
+    }
+    for (nth, group) in groups.iter().enumerate().filter(|(_, g)| !g.is_empty()) {
+        let mut text = format!("  nth {nth}: {:5} records", group.len());
+        for (i, what) in ["begin", "first tile", "main", "finish", "end"].iter().enumerate() {
+            let mut v: Vec<f64> = group.iter().map(|g| g[i]).collect();
+            v.sort_by(f64::total_cmp);
+            text += &format!("; {what} {:.0} {:.0} {:.0}", v[v.len() / 20], v[v.len() / 2], v[v.len() * 19 / 20]);
+        }
+        println!("{text}");
+    }
 }
 
 /// The protocol with the flush buffer that all variants share.
