@@ -177,6 +177,12 @@ __device__ __forceinline__ u32 load_acquire(const u32* p) {
     return r;
 }
 
+__device__ __forceinline__ u32 count_arrival(u32* p) {
+    u32 r;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(r) : "l"(p) : "memory");
+    return r;
+}
+
 // Asked before the last tile is computed, so that the answer is there when it is needed:
 // are all other partials of this thread's query written?
 __device__ __forceinline__ u32 look_at_arrivals(const DecodeParams& p, const ThreadQuery& own) {
@@ -218,11 +224,11 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
         for (int r = 0; r < 2; ++r) {
             if (to.valid[r] && to.state[r] == kWait) write_partial(p, state, lse[r], to, r, at);
         }
-        __threadfence();
+        // The barrier puts all threads' partials before this thread's release, and its acquire
+        // before their reads; one thread's pair costs far less than a fence in each of them.
         unit_sync<S>();
         if (mine && seen == kWait) {
-            u32 before = atomicAdd(p.arrivals + own.query * p.kv_heads + own.kv_head, 1u);
-            __threadfence();
+            u32 before = count_arrival(p.arrivals + own.query * p.kv_heads + own.kv_head);
             if (before + 1 == own.count) queries[thread].state = seen = kMerge;
         }
         unit_sync<S>();
