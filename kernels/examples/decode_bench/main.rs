@@ -7,6 +7,7 @@
 
 // A tool for whoever tunes the kernels: it stops where something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::neg_cmp_op_on_partial_ord)]
+#![allow(clippy::format_push_string, clippy::type_complexity)]
 
 mod packer;
 
