@@ -1,13 +1,17 @@
 //! What a frame of the timeline costs on a million slices, and what an edit costs from key to picture.
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use egui::TextureId;
 use engine::cancel::Cancel;
 use engine::capture::{Capture, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans};
+use engine::metrics::{BubbleCause, Gap};
 use engine::plan::{LaunchPlan, MergePlan, Strategy};
 use engine::session::PlanOptions;
 use engine::units::Nanos;
 use engine::workload::{AttentionShape, BatchSpec};
+use packscope::window::gaps::Gaps;
 use packscope::window::lanes::Lanes;
+use packscope::window::panels::timeline::gaps;
 use packscope::window::panels::timeline::layout::{Layout, View};
 use packscope::window::{theme, worker};
 
@@ -73,22 +77,40 @@ fn capture(count: u64) -> Capture {
     }
 }
 
+/// The idle stretches between the slices of each lane.
+fn idle(capture: &Capture) -> Vec<Gap> {
+    let spans = &capture.spans;
+    let pairs = (1..spans.len()).filter(|at| {
+        (spans.sm[*at], spans.slot[*at]) == (spans.sm[at - 1], spans.slot[at - 1])
+            && spans.begin[*at] > spans.end[at - 1]
+    });
+    let gap = |at: usize| Gap {
+        sm: spans.sm[at],
+        slot: spans.slot[at],
+        begin: Nanos(spans.end[at - 1]),
+        end: Nanos(spans.begin[at]),
+        cause: BubbleCause::ALL[at % BubbleCause::ALL.len()],
+    };
+    pairs.map(gap).collect()
+}
+
 fn frames(criterion: &mut Criterion) {
     let capture = capture(1_000_000);
     let lanes = Lanes::of(&capture);
+    let gaps = Gaps::new(idle(&capture));
     let rect = egui::Rect::from_min_size(egui::Pos2::ZERO, egui::vec2(1800.0, 900.0));
     let end = lanes.end as f64;
     let tokens = theme::tokens(true);
-    for (name, share) in [("all", 1.0), ("tenth", 0.1), ("thousandth", 0.001)] {
-        let view = View {
-            begin: end * 0.4 * (1.0 - share),
-            end: end * (0.4 * (1.0 - share) + share),
-            scroll: 0.0,
-            lane_height: None,
-        };
-        let layout = Layout::new(&lanes, view, rect);
-        criterion.bench_function(&format!("mesh of 1 M slices, {name}"), |bencher| {
-            bencher.iter(|| layout.mesh(&lanes, &capture.spans, |piece| tokens.entity(piece.entity)));
+    for (name, share) in [("all", 1.0), ("tenth", 0.1), ("hundredth", 0.01), ("thousandth", 0.001)] {
+        let (begin, end) = (end * 0.4 * (1.0 - share), end * (0.4 * (1.0 - share) + share));
+        let layout = Layout::new(&lanes, View { begin, end, scroll: 0.0, lane_height: None }, rect);
+        criterion.bench_function(&format!("frame of 1 M slices, gaps and range, {name}"), |bencher| {
+            bencher.iter(|| {
+                let slices = layout.mesh(&lanes, &capture.spans, |piece| tokens.entity(piece.entity));
+                let tint = |cause| gaps::colour(tokens, cause);
+                let idle = gaps::mesh((&lanes, &gaps), &layout, TextureId::default(), tint);
+                (slices, idle, lanes.within(&capture.spans, begin as u64..end as u64))
+            });
         });
     }
 }
@@ -98,8 +120,18 @@ fn edit(criterion: &mut Criterion) {
     let Some(sample) = packscope::samples::find("pat-11") else { return };
     let Ok(spec) = BatchSpec::from_ron(sample.text) else { return };
     let options = PlanOptions::new(device);
-    criterion.bench_function("edit of 1,024 requests: plan, simulate, derive", |bencher| {
-        bencher.iter(|| worker::run(&spec, &options, &Cancel::default()).is_ok());
+    let rect = egui::Rect::from_min_size(egui::Pos2::ZERO, egui::vec2(1800.0, 900.0));
+    let tokens = theme::tokens(true);
+    criterion.bench_function("edit of 1,024 requests: plan, simulate, derive, mesh", |bencher| {
+        bencher.iter(|| {
+            let (shown, _) = worker::run(&spec, &options, &Cancel::default()).ok()?;
+            let capture = shown.capture.as_deref()?;
+            let view = View { begin: 0.0, end: shown.lanes.end as f64, scroll: 0.0, lane_height: None };
+            let layout = Layout::new(&shown.lanes, view, rect);
+            let tint = |cause| gaps::colour(tokens, cause);
+            let idle = gaps::mesh((&shown.lanes, &shown.gaps), &layout, TextureId::default(), tint);
+            Some((layout.mesh(&shown.lanes, &capture.spans, |piece| tokens.entity(piece.entity)), idle))
+        });
     });
 }
 

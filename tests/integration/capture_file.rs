@@ -51,3 +51,26 @@ fn the_program_opens_what_is_left_of_a_cut_file() {
     write("newer.pscope", &newer);
     packscope_in(at, &["verify", "newer.pscope"]).fails(2, &["version 2", "up to version 1", "update packscope"]);
 }
+
+#[test]
+fn a_capture_becomes_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let made = packscope_in(at, &["export", &fixture(VERSION_1), "--svg", "a.svg", "--png", "a.png"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let svg = fs::read_to_string(at.join("a.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("Explicit block tables") && svg.contains("busy"));
+    assert!(fs::read(at.join("a.png")).unwrap().starts_with(b"\x89PNG"));
+    packscope_in(at, &["export", &fixture(VERSION_1), "--png", "none/a.png"]).fails(1, &["none/a.png"]);
+}
+
+#[test]
+fn the_demo_leaves_a_capture_and_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = packscope_in(folder.path(), &["demo"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let files = folder.path().join("packscope-out");
+    for name in ["demo.pscope", "timeline.svg", "timeline.png", "compare.svg", "compare.png"] {
+        assert!(fs::metadata(files.join(name)).unwrap().len() > 100, "{name}");
+    }
+}

@@ -17,3 +17,4 @@ mod program;
 mod runs;
 mod simulation;
 mod window;
+mod window_images;

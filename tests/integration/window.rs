@@ -15,7 +15,7 @@ type Window = Harness<'static, Option<App>>;
 
 fn open(opening: Opening) -> Window {
     let mut opening = Some(opening);
-    let mut window = Harness::builder().with_size([1600.0, 1000.0]).with_accessibility_check(false).build_ui_state(
+    let mut window = Harness::builder().with_size([1600.0, 1000.0]).build_ui_state(
         move |ui: &mut egui::Ui, app: &mut Option<App>| {
             if let Some(opening) = opening.take() {
                 *app = Some(App::new(ui.ctx(), opening).unwrap());
@@ -31,7 +31,7 @@ fn open(opening: Opening) -> Window {
 }
 
 /// Steps until the engine thread has answered.
-fn settle(window: &mut Window) {
+pub(crate) fn settle(window: &mut Window) {
     for _ in 0..6_000 {
         window.step();
         if !window.state().as_ref().unwrap().is_running() {
@@ -54,7 +54,7 @@ fn app(window: &mut Window) -> &mut App {
     window.state_mut().as_mut().unwrap()
 }
 
-fn small() -> BatchSpec {
+pub(crate) fn small() -> BatchSpec {
     let inner = NodeSpec { children: vec![NodeSpec { repeat: 16, ..NodeSpec::leaf(192) }], ..NodeSpec::leaf(512) };
     BatchSpec { roots: vec![inner], ..BatchSpec::empty(AttentionShape::default()) }
 }
@@ -170,4 +170,27 @@ fn rectangles_stay_under_the_bound_and_hold_every_slice() {
             assert_eq!(held, lane.spans.len(), "nothing is dropped");
         }
     }
+}
+
+#[test]
+fn every_widget_has_a_name() {
+    let mut spec = small();
+    spec.requests = vec![RequestSpec::Decode { kv: 64, count: 4 }];
+    let mut window = open(batch(spec));
+    for panel in Panel::ALL {
+        send(&mut window, Command::Show(panel));
+        window.check_accessibility();
+    }
+}
+
+#[test]
+fn the_palette_finds_and_does() {
+    let mut window = open(batch(small()));
+    let before = window.ctx.theme();
+    send(&mut window, Command::Act(Action::Palette));
+    window.event(egui::Event::Text("theme".to_owned()));
+    window.step();
+    window.key_press(egui::Key::Enter);
+    window.run_steps(3);
+    assert_ne!(before, window.ctx.theme());
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::args::{ExportArgs, ImportArgs};
 use super::fault::{Fault, Outcome};
 use super::{input, output};
+use crate::picture;
 
 /// `import`: any batch form to a batch file.
 pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
@@ -27,17 +28,17 @@ pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
 
 /// `export`: a capture in other programs' formats.
 pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
-    for (option, given) in
-        [("--svg", args.svg.is_some()), ("--png", args.png.is_some()), ("--perfetto", args.perfetto.is_some())]
-    {
-        if given {
-            return Err(Fault::input(format!("{option} is not built yet"), "use --csv DIR for now"));
-        }
+    if args.perfetto.is_some() {
+        return Err(Fault::input("--perfetto is not built yet", "use --csv DIR, --svg FILE or --png FILE for now"));
     }
     let loaded = load(&args.capture)?;
     let mut files = Vec::new();
     if let Some(folder) = &args.csv {
         files.extend(write_csv(&loaded.capture, folder)?);
+    }
+    if args.svg.is_some() || args.png.is_some() {
+        let svg = picture::timeline_svg(&loaded.capture);
+        files.extend(write_pictures(&svg, args.svg.as_deref(), args.png.as_deref())?);
     }
     if args.json {
         output::print_json(&json!({ "schema": SCHEMA, "files": files, "missing": loaded.missing }))?;
@@ -47,6 +48,23 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a picture in the forms that are asked for; says which files there are now.
+pub(super) fn write_pictures(svg: &str, as_svg: Option<&Path>, as_png: Option<&Path>) -> Outcome<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if let Some(path) = as_svg {
+        capture::write_atomically(path, "writing the picture", svg.as_bytes())?;
+        files.push(path.to_owned());
+    }
+    if let Some(path) = as_png {
+        match picture::png(svg, path).map_err(anyhow::Error::downcast::<engine::Error>) {
+            Ok(()) => files.push(path.to_owned()),
+            Err(Ok(error)) => return Err(error.into()),
+            Err(Err(other)) => return Err(Fault::input(format!("{other:#}"), "please report it")),
+        }
+    }
+    Ok(files)
 }
 
 fn write_csv(capture: &capture::Capture, folder: &Path) -> Outcome<Vec<PathBuf>> {

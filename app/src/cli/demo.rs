@@ -10,9 +10,10 @@ use engine::session::PlanOptions;
 use engine::workload::BatchSpec;
 
 use super::args::DemoArgs;
+use super::convert::write_pictures;
 use super::fault::{Fault, Outcome};
 use super::{figures, input, output};
-use crate::samples;
+use crate::{picture, samples};
 
 /// Where the demo leaves its files.
 const FOLDER: &str = "packscope-out";
@@ -27,15 +28,15 @@ pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
     let choices = with_baselines(&chosen);
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::new();
-    let mut first = None;
+    let mut captures = Vec::new();
     for options in &choices {
         let finished = figures::finish(&spec, options, 1)?;
         runs.push(finished.json);
-        first.get_or_insert(finished.capture);
+        captures.push(finished.capture);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let files = first.map(|capture| write_files(&capture, Path::new(FOLDER))).transpose()?.unwrap_or_default();
+    let files = write_files(&captures, Path::new(FOLDER))?;
     if args.json {
         output::print_json(&compare_json(runs))?;
     } else {
@@ -69,9 +70,16 @@ fn with_baselines(chosen: &PlanOptions) -> Vec<PlanOptions> {
     choices
 }
 
-fn write_files(run: &capture::Capture, folder: &Path) -> Outcome<Vec<PathBuf>> {
+/// The capture of the first run, its timeline, and all runs side by side.
+fn write_files(runs: &[capture::Capture], folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let Some(first) = runs.first() else { return Ok(Vec::new()) };
     std::fs::create_dir_all(folder).map_err(engine::Error::io("writing the demo's folder", folder))?;
     let path = folder.join("demo.pscope");
-    capture::write(run, &path)?;
-    Ok(vec![path])
+    capture::write(first, &path)?;
+    let mut files = vec![path];
+    for (name, svg) in [("timeline", picture::timeline_svg(first)), ("compare", picture::compare_svg(runs))] {
+        let path = |ending: &str| folder.join(format!("{name}.{ending}"));
+        files.extend(write_pictures(&svg, Some(&path("svg")), Some(&path("png")))?);
+    }
+    Ok(files)
 }

@@ -191,6 +191,10 @@ impl App {
             self.dock.ui(&mut behavior, ui);
         });
         chrome::windows(ui, &frame, &mut self.chrome);
+        // What was sent while drawing is done by the next logic pass, without waiting for another event.
+        if self.commands.get_mut().iter().any(|command| !matches!(command, Command::Hover(_))) {
+            ui.ctx().request_repaint();
+        }
     }
 }
 

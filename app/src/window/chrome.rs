@@ -105,8 +105,8 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>) {
     let options = frame.options;
     let combo =
         |id: &str, shown: &str, width: f32| ComboBox::from_id_salt(id).selected_text(shown.to_owned()).width(width);
-    ui.label(RichText::new("scheduler").color(frame.tokens.faint));
-    combo("scheduler", &options.scheduler, 100.0).show_ui(ui, |ui| {
+    let label = ui.label(RichText::new("scheduler").color(frame.tokens.faint)).id;
+    let shown = combo("scheduler", &options.scheduler, 100.0).show_ui(ui, |ui| {
         for scheduler in pack::schedulers() {
             let chosen = options.scheduler == scheduler.name();
             if ui.selectable_label(chosen, scheduler.name()).on_hover_text(scheduler.about()).clicked() {
@@ -114,6 +114,7 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>) {
             }
         }
     });
+    shown.response.labelled_by(label);
     ui.label(RichText::new("strategy").color(frame.tokens.faint));
     for strategy in Strategy::ALL {
         let chosen = options.strategy == strategy;
@@ -121,17 +122,18 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>) {
             frame.send(Command::Strategy(strategy));
         }
     }
-    ui.label(RichText::new("device").color(frame.tokens.faint));
-    combo("device", &options.device.name, 150.0).show_ui(ui, |ui| {
+    let label = ui.label(RichText::new("device").color(frame.tokens.faint)).id;
+    let shown = combo("device", &options.device.name, 150.0).show_ui(ui, |ui| {
         for device in engine::hw::builtin() {
             if ui.selectable_label(options.device.key == device.key, &device.name).clicked() {
                 frame.send(Command::Device(device.key.clone()));
             }
         }
     });
-    ui.label(RichText::new("tile").color(frame.tokens.faint));
+    shown.response.labelled_by(label);
+    let label = ui.label(RichText::new("tile").color(frame.tokens.faint)).id;
     let tile = options.tile.map_or_else(|| "by rule".to_owned(), |tile| tile.to_string());
-    combo("tile", &tile, 74.0).show_ui(ui, |ui| {
+    let shown = combo("tile", &tile, 74.0).show_ui(ui, |ui| {
         if ui.selectable_label(options.tile.is_none(), "by rule").clicked() {
             frame.send(Command::Tile(None));
         }
@@ -142,6 +144,7 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>) {
             }
         }
     });
+    shown.response.labelled_by(label);
     if options.scheduler == "pat" {
         let mut value = options.pack.split_constant;
         let drag = egui::DragValue::new(&mut value).range(0.01..=1000.0).speed(0.05).prefix("split ");
@@ -239,8 +242,12 @@ fn palette(ctx: &Context, frame: &Frame<'_>, state: &mut State) {
             edit.request_focus();
             let wanted = text.to_lowercase();
             let enter = ui.input(|input| input.key_pressed(egui::Key::Enter));
-            let found = COMMANDS.iter().filter(|entry| entry.name.to_lowercase().contains(&wanted));
-            let panels = Panel::ALL.into_iter().filter(|panel| panel.title().to_lowercase().contains(&wanted));
+            let fits = |name: &str| {
+                let name = name.to_lowercase();
+                wanted.split_whitespace().all(|word| name.contains(word))
+            };
+            let found = COMMANDS.iter().filter(|entry| fits(&format!("{} {}", entry.group, entry.name)));
+            let panels = Panel::ALL.into_iter().filter(|panel| fits(&format!("show {}", panel.title())));
             ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                 let commands =
                     found.map(|entry| (entry.name.to_owned(), entry.keys_text(ui.ctx()), Command::Act(entry.action)));

@@ -103,7 +103,7 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Up, "Timeline", "Up the chain: CTA, pack, node", Some((PLAIN, Key::OpenBracket))),
     entry(Action::Down, "Timeline", "Down the chain: node, pack, CTA", Some((PLAIN, Key::CloseBracket))),
     entry(Action::Colour, "View", "Colour CTAs by pack or by tile", Some((PLAIN, Key::C))),
-    entry(Action::Appearance, "View", "Dark or light", None),
+    entry(Action::Appearance, "View", "Theme: dark or light", None),
     entry(Action::Layout, "View", "Put all panels back", None),
     entry(Action::Palette, "Help", "Command palette", Some((CTRL_SHIFT, Key::P))),
     entry(Action::Keys, "Help", "All keys", Some((Modifiers::SHIFT, Key::Slash))),

@@ -85,6 +85,8 @@ pub struct Lanes {
     pub pack_of: Vec<u32>,
     /// End of the last span.
     pub end: u64,
+    /// Busy nanoseconds and issued KV bytes of all spans before each.
+    before: Vec<(u64, f64)>,
 }
 
 impl Lanes {
@@ -103,7 +105,8 @@ impl Lanes {
                 lanes.push(lane(&capture.spans, &pack_of, sm, slot, begin..at));
             }
         }
-        Self { lanes, pack_of, end: capture.makespan().0 }
+        let before = totals(capture, &pack_of);
+        Self { lanes, pack_of, end: capture.makespan().0, before }
     }
 
     /// Calls `emit` for each rectangle of a lane within `view`, folding at `fold` nanoseconds.
@@ -151,6 +154,32 @@ impl Lanes {
         (at, sum)
     }
 
+    /// Busy nanoseconds, spans and issued KV bytes within a range of time, in O(lanes · log n).
+    pub fn within(&self, spans: &Spans, range: Range<u64>) -> (u64, u64, f64) {
+        let (mut busy, mut count, mut bytes) = (0, 0, 0.0);
+        for lane in &self.lanes {
+            let first = lane.spans.start + spans.end[lane.spans.clone()].partition_point(|end| *end <= range.start);
+            let last = lane.spans.start + spans.begin[lane.spans.clone()].partition_point(|begin| *begin < range.end);
+            if first >= last {
+                continue;
+            }
+            let (from, to) = (self.before[first], self.before[last]);
+            count += (last - first) as u64;
+            busy += to.0 - from.0;
+            bytes += to.1 - from.1;
+            // What of the first and the last span lies outside.
+            for (at, outside) in [
+                (first, range.start.saturating_sub(spans.begin[first])),
+                (last - 1, spans.end[last - 1].saturating_sub(range.end)),
+            ] {
+                let (left, right) = (self.before[at], self.before[at + 1]);
+                busy -= outside;
+                bytes -= (right.1 - left.1) * outside as f64 / (right.0 - left.0).max(1) as f64;
+            }
+        }
+        (busy, count, bytes)
+    }
+
     /// The span of `lane` at time `at`, in O(log n).
     pub fn hit(&self, spans: &Spans, lane: &Lane, at: u64) -> Option<usize> {
         let index = lane.spans.start + spans.end[lane.spans.clone()].partition_point(|end| *end <= at);
@@ -190,6 +219,18 @@ fn packs_of(capture: &Capture) -> Vec<u32> {
             _ => NO_PACK,
         })
         .collect()
+}
+
+/// Running totals over all spans: busy nanoseconds and issued KV bytes, from nothing to all.
+fn totals(capture: &Capture, pack_of: &[u32]) -> Vec<(u64, f64)> {
+    let token = capture.plan.shape.kv_bytes_per_token_head().as_f64();
+    let spans = capture.spans.begin.iter().zip(&capture.spans.end).zip(pack_of);
+    let sums = spans.scan((0, 0.0), |sum, ((begin, end), pack)| {
+        let tokens = capture.plan.packs.get(*pack as usize).map_or(0.0, |pack| pack.tokens.as_f64());
+        *sum = (sum.0 + end.saturating_sub(*begin), sum.1 + tokens * token);
+        Some(*sum)
+    });
+    std::iter::once((0, 0.0)).chain(sums).collect()
 }
 
 fn leaf(spans: &Spans, pack_of: &[u32], at: usize) -> Summary {

@@ -13,6 +13,7 @@ mod app;
 mod apply;
 mod chrome;
 pub mod command;
+pub mod gaps;
 pub mod lanes;
 pub mod panels;
 pub mod selection;

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use engine::cancel::Cancel;
 use engine::capture::Capture;
-use engine::metrics::{self, BubbleReport, Gap, NodeTraffic, Traffic};
+use engine::metrics::{self, BubbleReport, NodeTraffic, Traffic};
 use engine::pack;
 use engine::plan::Strategy;
 use engine::session::{self, PlanOptions, Planned, RunOptions};
 use engine::units::NodeIdx;
 use engine::workload::{BatchSpec, PrefixTree};
 
+use super::gaps::Gaps;
 use super::lanes::Lanes;
 
 /// A plan and, once it ran, its run; all that views draw.
@@ -34,7 +35,7 @@ pub struct Shown {
     /// Bubbles in all, where it ran.
     pub bubbles: Option<BubbleReport>,
     /// Each bubble with its cause, by SM, lane and begin.
-    pub gaps: Vec<Gap>,
+    pub gaps: Gaps,
     /// Wall time of the simulation.
     pub run_time: Duration,
 }
@@ -48,7 +49,7 @@ impl Shown {
             nodes: metrics::node_traffic(&planned.plan, &planned.tree),
             nodes_of_packs: planned.plan.packs.iter().map(|pack| pack.node).collect(),
             bubbles: capture.as_ref().map(|capture| metrics::bubbles(&planned.plan, capture)),
-            gaps: capture.as_ref().map(|capture| metrics::gaps(&planned.plan, capture)).unwrap_or_default(),
+            gaps: capture.as_ref().map(|run| Gaps::new(metrics::gaps(&planned.plan, run))).unwrap_or_default(),
             capture: capture.map(Arc::new),
             planned,
             run_time,

@@ -30,13 +30,15 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
 
 fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     ui.horizontal(|ui| {
-        egui::ComboBox::from_id_salt("sample").selected_text("Samples").height(420.0).show_ui(ui, |ui| {
+        let combo = egui::ComboBox::from_id_salt("sample").selected_text("Samples").height(420.0);
+        let shown = combo.show_ui(ui, |ui| {
             for sample in samples::samples() {
                 if ui.selectable_label(false, sample.key).clicked() {
                     frame.send(Command::Sample(sample.key));
                 }
             }
         });
+        shown.response.on_hover_text("open a sample");
         if ui.button("Open…").clicked() {
             frame.send(Command::Act(Action::Open));
         }
@@ -69,32 +71,38 @@ fn counted(request: &RequestSpec) -> u64 {
 
 fn shape(ui: &mut Ui, shape: &mut AttentionShape) {
     egui::Grid::new("shape").num_columns(4).spacing([8.0, 4.0]).show(ui, |ui| {
-        ui.label("query heads");
-        ui.add(DragValue::new(&mut shape.query_heads).range(1..=1024).speed(0.1));
-        ui.label("KV heads");
-        ui.add(DragValue::new(&mut shape.kv_heads).range(1..=1024).speed(0.1));
+        heads(ui, "query heads", &mut shape.query_heads);
+        heads(ui, "KV heads", &mut shape.kv_heads);
         ui.end_row();
-        ui.label("head dim");
-        pick(ui, "head_dim", &mut shape.head_dim, &[64, 128]);
-        ui.label("block size");
-        pick(ui, "block_size", &mut shape.block_size, &[16, 32, 64, 128, 256]);
+        pick(ui, "head dim", &mut shape.head_dim, &[64, 128]);
+        pick(ui, "block size", &mut shape.block_size, &[16, 32, 64, 128, 256]);
         ui.end_row();
-        ui.label("dtype");
-        egui::ComboBox::from_id_salt("dtype").width(60.0).selected_text(shape.dtype.name()).show_ui(ui, |ui| {
+        let name = ui.label("dtype").id;
+        let combo = egui::ComboBox::from_id_salt("dtype").width(60.0).selected_text(shape.dtype.name());
+        let shown = combo.show_ui(ui, |ui| {
             for dtype in Dtype::ALL {
                 ui.selectable_value(&mut shape.dtype, dtype, dtype.name());
             }
         });
+        shown.response.labelled_by(name);
         ui.end_row();
     });
 }
 
-fn pick(ui: &mut Ui, id: &str, value: &mut u32, of: &[u32]) {
-    egui::ComboBox::from_id_salt(id).width(60.0).selected_text(value.to_string()).show_ui(ui, |ui| {
+fn heads(ui: &mut Ui, name: &str, value: &mut u32) {
+    let label = ui.label(name).id;
+    ui.add(DragValue::new(value).range(1..=1024).speed(0.1)).labelled_by(label);
+}
+
+fn pick(ui: &mut Ui, name: &str, value: &mut u32, of: &[u32]) {
+    let label = ui.label(name).id;
+    let combo = egui::ComboBox::from_id_salt(name).width(60.0).selected_text(value.to_string());
+    let shown = combo.show_ui(ui, |ui| {
         for choice in of {
             ui.selectable_value(value, *choice, choice.to_string());
         }
     });
+    shown.response.labelled_by(label);
 }
 
 fn roots(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
@@ -172,20 +180,21 @@ fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
             match request {
                 RequestSpec::Decode { kv, count } => {
                     ui.label("decode");
-                    ui.add(DragValue::new(count).range(1..=10_000).suffix(" ×").speed(0.1));
-                    ui.add(DragValue::new(kv).range(1..=1 << 20).suffix(" KV tokens"));
+                    ui.add(DragValue::new(count).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("requests");
+                    ui.add(DragValue::new(kv).range(1..=1 << 20).suffix(" KV tokens"))
+                        .on_hover_text("KV tokens of each");
                 }
                 RequestSpec::Blocks { kv, blocks } => {
                     _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len()));
                 }
                 RequestSpec::Prefill { chunk, kv } => {
                     ui.label("prefill");
-                    ui.add(DragValue::new(chunk).range(1..=1 << 20));
+                    ui.add(DragValue::new(chunk).range(1..=1 << 20)).on_hover_text("query tokens of the chunk");
                     ui.label("of");
-                    ui.add(DragValue::new(kv).range(1..=1 << 20));
+                    ui.add(DragValue::new(kv).range(1..=1 << 20)).on_hover_text("KV tokens at its end");
                 }
             }
-            if ui.small_button("−").clicked() {
+            if ui.small_button("−").on_hover_text("remove").clicked() {
                 remove = Some(at);
             }
         });

@@ -2,12 +2,14 @@
 
 use egui::epaint::Vertex;
 use egui::{
-    Color32, ColorImage, Mesh, Rect, RichText, Sense, TextureHandle, TextureOptions, TextureWrapMode, Ui, pos2, vec2,
+    Color32, ColorImage, Mesh, Rect, RichText, Sense, TextureHandle, TextureId, TextureOptions, TextureWrapMode, Ui,
+    pos2, vec2,
 };
 use engine::metrics::{BubbleCause, Gap};
 
 use super::layout::Layout;
-use crate::window::lanes::FOLD_PX;
+use crate::window::gaps::Gaps;
+use crate::window::lanes::{FOLD_PX, Lanes};
 use crate::window::panels::Frame;
 use crate::window::theme::{Tokens, mix};
 use crate::window::worker::Shown;
@@ -29,43 +31,31 @@ pub(super) fn hatch(ui: &Ui) -> TextureHandle {
     ui.ctx().load_texture("hatch", ColorImage::new([side, side], pixels), options)
 }
 
-/// The gaps of a lane that reach into the view, in order.
-fn of_lane<'a>(shown: &'a Shown, layout: &Layout, lane: usize) -> impl Iterator<Item = &'a Gap> {
-    let found = &shown.lanes.lanes[lane];
-    let begin = layout.view.begin.max(0.0) as u64;
-    let key = (found.sm, found.slot);
-    let first = shown.gaps.partition_point(|gap| (gap.sm, gap.slot, gap.end.0) <= (key.0, key.1, begin));
-    shown.gaps[first..].iter().take_while(move |gap| (gap.sm, gap.slot) == key)
-}
-
 /// The gap of a lane at a time.
-pub(super) fn hit<'a>(shown: &'a Shown, layout: &Layout, lane: usize, time: u64) -> Option<&'a Gap> {
-    of_lane(shown, layout, lane).find(|gap| gap.end.0 > time).filter(|gap| gap.begin.0 <= time)
+pub(super) fn hit(shown: &Shown, lane: usize, time: u64) -> Option<&Gap> {
+    let lane = shown.lanes.lanes.get(lane)?;
+    shown.gaps.of_lane(lane.sm, lane.slot, time).next().filter(|gap| gap.begin.0 <= time)
 }
 
 /// One hatched mesh of all gaps that are wide enough to see; narrower ones are inside folded blocks.
-pub(super) fn mesh(
-    shown: &Shown,
+pub fn mesh(
+    (lanes, gaps): (&Lanes, &Gaps),
     layout: &Layout,
-    texture: &TextureHandle,
+    texture: TextureId,
     tint: impl Fn(BubbleCause) -> Color32,
 ) -> Mesh {
-    let mut mesh = Mesh::with_texture(texture.id());
+    let mut mesh = Mesh::with_texture(texture);
     let narrowest = (layout.ns_per_px() * FOLD_PX) as u64;
+    let view = layout.view.begin.max(0.0) as u64..layout.view.end.max(0.0).ceil() as u64;
     for lane in layout.visible() {
+        let Some(found) = lanes.lanes.get(lane) else { break };
         let top = layout.top(lane);
-        for gap in of_lane(shown, layout, lane) {
-            if gap.begin.as_f64() >= layout.view.end {
-                break;
-            }
-            if gap.end.saturating_sub(gap.begin).0 < narrowest {
-                continue;
-            }
+        let bottom = top + (layout.lane - if layout.lane > 4.0 { 0.5 } else { 0.0 });
+        gaps.wide(found.sm, found.slot, view.clone(), narrowest, |gap| {
             let left = layout.x(gap.begin.as_f64()).max(layout.rect.left());
             let right = layout.x(gap.end.as_f64()).min(layout.rect.right());
-            let bottom = top + (layout.lane - if layout.lane > 4.0 { 0.5 } else { 0.0 });
             push(&mut mesh, Rect::from_min_max(pos2(left, top), pos2(right, bottom)), tint(gap.cause));
-        }
+        });
     }
     mesh
 }
@@ -99,7 +89,8 @@ pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) -> Option<Bu
             let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
             ui.painter().rect_filled(swatch, 2.0, fill);
             let name = cause.map_or_else(|| "busy".to_owned(), |cause| cause.name().replace('-', " "));
-            let response = ui.label(RichText::new(format!("{name} {:.1} %", share * 100.0)).small());
+            let text = RichText::new(format!("{name} {:.1} %", share * 100.0)).small();
+            let response = ui.add(egui::Label::new(text).extend());
             if let Some(cause) = cause {
                 hovered = if response.hovered() { Some(cause) } else { hovered };
                 response.on_hover_text(format!("{}\n{}", cause.about(), cause.remedy()));

@@ -156,21 +156,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, capture: &Capture, stat
 /// Busy, idle, CTAs and bytes of a range.
 fn statistics(shown: &Shown, capture: &Capture, from: f64, to: f64) -> String {
     let (from, to) = (from.max(0.0) as u64, to.max(0.0) as u64);
-    let spans = &capture.spans;
-    let (mut busy, mut ctas, mut bytes) = (0_u64, 0_u64, 0.0);
-    for at in 0..spans.len() {
-        let within = spans.end[at].min(to).saturating_sub(spans.begin[at].max(from));
-        if within == 0 {
-            continue;
-        }
-        busy += within;
-        ctas += 1;
-        if let Some(pack) = shown.planned.plan.packs.get(shown.lanes.pack_of[at] as usize) {
-            let whole = (spans.end[at] - spans.begin[at]).max(1) as f64;
-            bytes += pack.tokens.as_f64() * shown.planned.plan.shape.kv_bytes_per_token_head().as_f64() * within as f64
-                / whole;
-        }
-    }
+    let (busy, ctas, bytes) = shown.lanes.within(&capture.spans, from..to);
     let slot_time = (to.saturating_sub(from)).saturating_mul(shown.lanes.lanes.len() as u64).max(1);
     let share = busy as f64 / slot_time as f64 * 100.0;
     format!(
@@ -258,7 +244,7 @@ fn pointer(
         frame.send(Command::Select(Selection::None));
         state.range = None;
     }
-    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| gaps::hit(shown, layout, lane, time)) {
+    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| gaps::hit(shown, lane, time)) {
         let text = format!(
             "SM {} slot {}: {} bubble of {}\n{} to {} ({})\n{}\n{}",
             gap.sm,

@@ -26,7 +26,7 @@ pub(super) struct Regions {
     strip: Option<Rect>,
 }
 
-const GUTTER: f32 = 54.0;
+const GUTTER: f32 = 64.0;
 const RULER: f32 = 20.0;
 const STRIP: f32 = 62.0;
 
@@ -73,7 +73,7 @@ pub(super) fn all(
             mix(plain, frame.tokens.canvas, 0.25)
         }
     };
-    ui.painter_at(regions.lanes).add(gaps::mesh(shown, layout, &marks.hatch, tint));
+    ui.painter_at(regions.lanes).add(gaps::mesh((&shown.lanes, &shown.gaps), layout, marks.hatch.id(), tint));
     lanes(&ui.painter_at(regions.lanes), frame, shown, capture, layout);
     gutter(&ui.painter_at(regions.gutter), frame, layout, regions);
     if let Some(strip) = regions.strip {
@@ -176,7 +176,7 @@ fn bandwidth(painter: &Painter, frame: &Frame<'_>, capture: &Capture, layout: &L
     let most = capture.counters.iter().flat_map(|series| series.values.iter().copied()).fold(peak, f64::max).max(1.0);
     let y = |value: f64| strip.bottom() - (value / most) as f32 * (strip.height() - 4.0);
     for (index, series) in capture.counters.iter().enumerate() {
-        let colour = frame.tokens.entity(if index == 0 { 4 } else { 5 });
+        let colour = frame.tokens.entity([4, 5, 2, 7][index % 4]);
         painter.add(egui::Shape::line(steps(series, layout, strip, y), Stroke::new(1.5, colour)));
         let place = strip.left_top() + vec2(-6.0, 4.0 + 15.0 * index as f32);
         painter.text(place, Align2::RIGHT_TOP, series.name.replace('_', " "), FontId::proportional(10.5), colour);

@@ -1,0 +1,76 @@
+//! Pictures of single panels, against the kept ones in `snapshots/`. `UPDATE_SNAPSHOTS=force` writes them anew.
+//!
+//! A software renderer (Mesa) is enough; with no adapter at all the test says so and ends.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use egui_kittest::wgpu::WgpuTestRenderer;
+use egui_kittest::{Harness, SnapshotOptions};
+use engine::capture;
+use engine::session::{self, PlanOptions};
+use packscope::window::panels::{Frame, timeline, tree};
+use packscope::window::selection::Lit;
+use packscope::window::theme;
+use packscope::window::worker::Shown;
+
+use crate::program::fixture;
+use crate::window::small;
+
+/// A renderer, or why there is none.
+fn renderer() -> Option<WgpuTestRenderer> {
+    let found = catch_unwind(AssertUnwindSafe(WgpuTestRenderer::new));
+    if found.is_err() {
+        eprintln!("skipped: no wgpu adapter was found here; Debian's mesa-vulkan-drivers brings one");
+    }
+    found.ok()
+}
+
+/// Draws a panel in dark and compares it with its kept picture.
+fn picture(name: &str, shown: &Shown, size: [f32; 2], mut draw: impl FnMut(&mut egui::Ui, &Frame<'_>)) {
+    let Some(renderer) = renderer() else { return };
+    let options = PlanOptions::new(&engine::hw::builtin()[0]);
+    let spec = (*shown.planned.spec).clone();
+    let commands = RefCell::default();
+    let tokens = theme::tokens(true);
+    let mut panel =
+        Harness::builder().with_size(size).with_theme(egui::Theme::Dark).renderer(renderer).build_ui(|ui| {
+            theme::install(ui.ctx());
+            let frame = Frame {
+                spec: &spec,
+                options: &options,
+                shown: Some(shown),
+                stale: false,
+                compared: &[],
+                selected: Lit::default(),
+                hovered: Lit::default(),
+                by_tile: false,
+                log: &[],
+                tokens,
+                commands: &commands,
+            };
+            egui::Frame::new().fill(tokens.panel).inner_margin(6).show(ui, |ui| draw(ui, &frame));
+        });
+    panel.run_steps(3);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/integration/snapshots");
+    // Renderers round edges and letters apart; a panel that is wrong differs in thousands of pixels.
+    let options = SnapshotOptions::new().output_path(folder).threshold(2.0).max_failed_pixels(400);
+    panel.snapshot_options(name, &options);
+}
+
+#[test]
+fn the_prefix_tree_looks_as_kept() {
+    let planned = session::plan_spec(&small(), &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
+    let shown = Shown::new(planned, None, Duration::ZERO);
+    picture("tree", &shown, [460.0, 260.0], tree::show);
+}
+
+#[test]
+fn the_timeline_looks_as_kept() {
+    let mut state = timeline::State::default();
+    // The kept capture, so that the picture stands when the simulator learns.
+    let capture = capture::read(fixture("capture-v1.pscope").as_ref()).unwrap().capture;
+    let shown = Shown::of_capture(capture).unwrap();
+    picture("timeline", &shown, [720.0, 420.0], move |ui, frame| timeline::show(ui, frame, &mut state));
+}
