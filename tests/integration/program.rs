@@ -4,20 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The program beside this test: `target/<profile>/packscope`. `cargo test --workspace` builds it;
-/// a test run alone has it built here, once.
+/// The program beside this test: `target/<profile>/packscope`. It is built here once a run, so that
+/// the tests never drive an older one; where nothing has changed that takes a moment.
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().nth(2).unwrap().to_owned();
     let program = folder.join(format!("packscope{}", std::env::consts::EXE_SUFFIX));
-    if !program.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "-p", "packscope", "--target-dir"]).arg(folder.parent().unwrap());
-        if folder.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success(), "packscope does not build");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "-p", "packscope", "--target-dir"]).arg(folder.parent().unwrap());
+    if folder.ends_with("release") {
+        build.arg("--release");
     }
+    assert!(build.status().unwrap().success(), "packscope does not build");
     program
 });
 

@@ -1,5 +1,7 @@
-//! Writing packs: the queries at a node, cut to the tallest tile.
+//! Walking the tree and writing packs: which children leave a node, and the queries that stay, cut to
+//! the tallest tile.
 
+use crate::decision::Decision;
 use crate::pack::{Pack, PackInput, Packing};
 use crate::units::{NodeIdx, QueryIdx, Tokens};
 
@@ -59,4 +61,63 @@ impl<'a> Emitter<'a> {
     pub(super) fn add(&mut self, queries: &[QueryIdx]) {
         self.packing.queries.extend_from_slice(queries);
     }
+}
+
+/// A node and one of its children, when it is to be decided whether they part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parting {
+    /// The node.
+    pub node: NodeIdx,
+    /// The child.
+    pub child: NodeIdx,
+    /// KV tokens of the node's pack, inherited ones included.
+    pub tokens: Tokens,
+    /// Queries still at the node: all below it, less those of children merged so far.
+    pub remaining: u32,
+    /// Queries at and below the child.
+    pub queries: u32,
+}
+
+/// Walks the tree from the roots. A child that is split off leaves its queries at the node too and
+/// starts anew with its own blocks; one that is merged takes its queries along and reads the node's
+/// blocks in front of its own. What stays at a node becomes packs. Split children come first.
+pub(super) fn walk(
+    input: &PackInput<'_>,
+    splits: impl Fn(&Parting) -> bool,
+    explain: impl Fn(&Parting, bool) -> Decision,
+) -> Packing {
+    let tree = input.tree;
+    let mut emitter = Emitter::new(input);
+    // (node, first block of what it inherits); children wait behind their parent.
+    let mut stack: Vec<(NodeIdx, u32)> =
+        tree.roots.iter().rev().map(|root| (*root, tree.node(*root).blocks.start)).collect();
+    let mut merged = Vec::new();
+    while let Some((node, blocks_begin)) = stack.pop() {
+        let tokens = emitter.tokens_from(node, blocks_begin);
+        let first = emitter.packing.queries.len();
+        let own = tree.node(node);
+        let mut remaining = own.query_count();
+        emitter.add(&tree.queries(node)[..own.ending as usize]);
+        let split_from = stack.len();
+        for child in tree.children(node) {
+            let queries = tree.node(*child).query_count();
+            let parting = Parting { node, child: *child, tokens, remaining, queries };
+            let split = splits(&parting);
+            if input.explain {
+                emitter.packing.decisions.push(explain(&parting, split));
+            }
+            if split {
+                emitter.add(tree.queries(*child));
+                stack.push((*child, tree.node(*child).blocks.start));
+            } else {
+                remaining -= queries;
+                merged.push((*child, blocks_begin));
+            }
+        }
+        emitter.emit(node, blocks_begin, first);
+        // Split children come first, in order; so they lie on the stack last, reversed.
+        stack[split_from..].reverse();
+        stack.splice(split_from..split_from, merged.drain(..).rev());
+    }
+    emitter.packing
 }

@@ -12,12 +12,13 @@
 
 use crate::decision::{Considered, Decision, RuleConstant, Subject};
 use crate::error::Result;
-use crate::pack::cut::Emitter;
+use crate::pack::cut::{Parting, walk};
 use crate::pack::splits::{piece, push_pieces};
 use crate::pack::{Pack, PackInput, Packing, Scheduler};
 use crate::tile::TileRule;
-use crate::units::NodeIdx;
 
+/// KV token loads that one more partial weighs.
+const PARTIAL_TOKENS: u64 = 4;
 /// Packs longer than this many means are cut.
 const LONG: f64 = 5.0;
 /// Only packs of at least this many tokens count for the mean.
@@ -45,75 +46,44 @@ impl Scheduler for PatReleased {
     }
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
-        let mut emitter = Emitter::new(input);
-        let mut stack: Vec<(NodeIdx, u32)> =
-            input.tree.roots.iter().rev().map(|root| (*root, input.tree.node(*root).blocks.start)).collect();
-        let mut merged = Vec::new();
-        while let Some((node, blocks_begin)) = stack.pop() {
-            visit(input, &mut emitter, (node, blocks_begin), &mut stack, &mut merged);
-        }
-        let mut packing = emitter.packing;
+        let most = input.max_queries();
+        let mut packing = walk(
+            input,
+            |parting| {
+                let last = parting.queries == parting.remaining;
+                !last && reread(parting, most) > PARTIAL_TOKENS * u64::from(parting.queries)
+            },
+            |parting, split| explain(parting, reread(parting, most), split),
+        );
         cut_long(&mut packing, input.batch.shape.block_size);
         fill_waves(&mut packing, input);
         Ok(packing)
     }
 }
 
-fn visit(
-    input: &PackInput<'_>,
-    emitter: &mut Emitter<'_>,
-    (node, blocks_begin): (NodeIdx, u32),
-    stack: &mut Vec<(NodeIdx, u32)>,
-    merged: &mut Vec<(NodeIdx, u32)>,
-) {
-    let tree = input.tree;
-    let kv = emitter.tokens_from(node, blocks_begin).0.cast_signed();
-    let chunk = i64::from(emitter.max_queries);
-    let first = emitter.packing.queries.len();
-    let own = tree.node(node);
-    let mut remaining = i64::from(own.query_count());
-    emitter.add(&tree.queries(node)[..own.ending as usize]);
-    merged.clear();
-    let split_from = stack.len();
-    for child in tree.children(node) {
-        let queries = i64::from(tree.node(*child).query_count());
-        let extra = chunks(remaining, chunk) - chunks(remaining - queries, chunk) - chunks(queries, chunk);
-        let merge = queries == remaining || extra * kv + 4 * queries >= 0;
-        if input.explain {
-            emitter.packing.decisions.push(explain(node, *child, -extra * kv, queries, merge));
-        }
-        if merge {
-            merged.push((*child, blocks_begin));
-            remaining -= queries;
-        } else {
-            emitter.add(tree.queries(*child));
-            stack.push((*child, tree.node(*child).blocks.start));
-        }
-    }
-    emitter.emit(node, blocks_begin, first);
-    stack[split_from..].reverse();
-    stack.splice(split_from..split_from, merged.drain(..).rev());
+/// Tokens that the node's packs re-read more if the child leaves with its queries: one reading of
+/// the node, or none where the pieces of both still add up to as many as before.
+fn reread(parting: &Parting, most: u32) -> u64 {
+    let apart = (parting.remaining - parting.queries).div_ceil(most) + parting.queries.div_ceil(most);
+    u64::from(apart - parting.remaining.div_ceil(most)) * parting.tokens.0
 }
 
-fn chunks(queries: i64, chunk: i64) -> i64 {
-    (queries + chunk - 1) / chunk
-}
-
-fn explain(node: NodeIdx, child: NodeIdx, reread: i64, queries: i64, merge: bool) -> Decision {
+fn explain(parting: &Parting, reread: u64, split: bool) -> Decision {
+    let partials = PARTIAL_TOKENS * u64::from(parting.queries);
     Decision {
-        subject: Subject::Node(node),
-        other: Some(child),
+        subject: Subject::Node(parting.node),
+        other: Some(parting.child),
         considered: [
             Considered { what: "merge", cost: reread as f64 },
-            Considered { what: "split", cost: (4 * queries) as f64 },
+            Considered { what: "split", cost: partials as f64 },
         ],
-        chosen: u8::from(!merge),
+        chosen: u8::from(split),
         unit: "KV token loads",
         rule: "a child is merged when it adds no re-read, when its partials would cost as much, or when it is the last (released code)",
         constant: Some(RuleConstant {
             name: "token loads of a partial",
-            value: 4.0,
-            flips_at: (reread > 0).then(|| reread as f64 / queries as f64),
+            value: PARTIAL_TOKENS as f64,
+            flips_at: (reread > 0).then(|| reread as f64 / f64::from(parting.queries)),
         }),
     }
 }
