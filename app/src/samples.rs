@@ -10,7 +10,7 @@ pub struct Sample {
 }
 
 /// The sample that the program opens with.
-pub const DEFAULT: &str = "pat-11";
+pub const DEFAULT: &str = "teach-2-two-levels";
 
 macro_rules! embedded {
     ($($key:literal),* $(,)?) => {
