@@ -22,7 +22,7 @@ use crate::window::small;
 fn renderer() -> Option<WgpuTestRenderer> {
     let found = catch_unwind(AssertUnwindSafe(WgpuTestRenderer::new));
     if found.is_err() {
-        eprintln!("skipped: no wgpu adapter was found here; Debian's mesa-vulkan-drivers brings one");
+        eprintln!("skipped: no wgpu adapter was found here; Debian's libegl1 and libgl1-mesa-dri bring one");
     }
     found.ok()
 }

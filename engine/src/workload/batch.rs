@@ -116,8 +116,8 @@ impl Batch {
         if requests.len() > Limits::REQUESTS {
             return Err(Error::Batch(format!(
                 "{} requests, but at most {} are supported",
-                requests.len(),
-                Limits::REQUESTS
+                Tokens(requests.len() as u64),
+                Tokens(Limits::REQUESTS as u64)
             )));
         }
         if requests.len() != tables.len() {

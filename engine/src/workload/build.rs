@@ -36,7 +36,7 @@ fn check_size(spec: &BatchSpec) -> Result<()> {
         return Err(Error::Batch(format!(
             "{} requests, but at most {} are supported",
             Tokens(total),
-            Limits::REQUESTS
+            Tokens(Limits::REQUESTS as u64)
         )));
     }
     Ok(())
