@@ -85,8 +85,10 @@ pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions
     let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));
     check_tile(options, &tiles)?;
     let start = Instant::now();
-    let (tree, plan) = block_tables_to_plan(&batch, &tiles, options)?;
+    let (tree, packing, plan) = block_tables_to_plan(&batch, &tiles, options)?;
     let plan_time = start.elapsed();
+    // A proof, not a part of planning: no plan leaves here that computes a token twice or never.
+    pack::coverage(&batch, &packing)?;
     Ok(Planned {
         spec,
         batch,
@@ -111,7 +113,11 @@ fn check_tile(options: &PlanOptions, tiles: &TileSet) -> Result<()> {
 }
 
 /// The timed part of planning: block tables → tree → packs → tiles → launch plan.
-fn block_tables_to_plan(batch: &Batch, tiles: &TileSet, options: &PlanOptions) -> Result<(PrefixTree, LaunchPlan)> {
+fn block_tables_to_plan(
+    batch: &Batch,
+    tiles: &TileSet,
+    options: &PlanOptions,
+) -> Result<(PrefixTree, Packing, LaunchPlan)> {
     let tree = PrefixTree::of(batch);
     let scheduler = pack::find(&options.scheduler)?;
     let rule = match options.tile {
@@ -130,8 +136,8 @@ fn block_tables_to_plan(batch: &Batch, tiles: &TileSet, options: &PlanOptions) -
     let packing: Packing = scheduler.pack(&input)?;
     let choice =
         plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
-    let plan = plan::build(&input, &packing, &choice)?;
-    Ok((tree, plan))
+    let plan = plan::build(&input, &packing, &choice);
+    Ok((tree, packing, plan))
 }
 
 /// The shortest of `repeats` plannings on this thread, without decisions, as a scheduler in a

@@ -63,3 +63,49 @@ fn same_blocks(batch: &Batch, position: usize, pack: &Pack, queries: &[QueryIdx]
 fn wrong(text: String) -> Result<()> {
     Err(Error::Plan(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::NodeIdx;
+    use crate::workload::{AttentionShape, BatchSpec, RequestSpec};
+
+    /// Two requests that share their first block of 16 and have one and a half of their own.
+    fn batch() -> Batch {
+        let blocks = |blocks: &[u32]| RequestSpec::Blocks { kv: 40, blocks: blocks.to_vec() };
+        let shape = AttentionShape { block_size: 16, ..AttentionShape::default() };
+        BatchSpec { requests: vec![blocks(&[1, 2, 3]), blocks(&[1, 4, 5])], ..BatchSpec::empty(shape) }.build().unwrap()
+    }
+
+    fn pack(queries_begin: u32, queries_len: u32, blocks: std::ops::Range<u32>, tokens: u64) -> Pack {
+        let (blocks_begin, blocks_end) = (blocks.start, blocks.end);
+        Pack { node: NodeIdx(0), queries_begin, queries_len, blocks_begin, blocks_end, tokens: Tokens(tokens) }
+    }
+
+    fn judge(packs: &[Pack]) -> Result<()> {
+        let queries = vec![QueryIdx(0), QueryIdx(1)];
+        coverage(&batch(), &Packing { packs: packs.to_vec(), queries, ..Packing::default() })
+    }
+
+    #[test]
+    fn a_right_packing_is_proved() {
+        judge(&[pack(0, 2, 0..1, 16), pack(0, 1, 1..3, 24), pack(1, 1, 1..3, 24)]).unwrap();
+    }
+
+    #[test]
+    fn every_kind_of_wrong_packing_is_caught() {
+        let shared = pack(0, 2, 0..1, 16);
+        let (first, second) = (pack(0, 1, 1..3, 24), pack(1, 1, 1..3, 24));
+        for (packs, says) in [
+            (vec![shared, first], "query 1: 16 of 40 tokens"),
+            (vec![shared, first, second, second], "begins at 16"),
+            (vec![first, second], "begins at 16"),
+            (vec![pack(0, 2, 0..3, 40)], "does not have the blocks of query 0"),
+            (vec![shared, pack(0, 1, 1..4, 24), second], "reaches past the blocks"),
+            (vec![shared, first, pack(1, 1, 1..3, 20)], "query 1: 36 of 40 tokens"),
+        ] {
+            let error = judge(&packs).unwrap_err().to_string();
+            assert!(error.contains(says), "{error} does not say '{says}'");
+        }
+    }
+}
