@@ -196,6 +196,11 @@ fn damaged_spans_keep_the_identity() {
     assert_identity(&planned, &capture);
     let report = metrics::bubbles(&planned.plan, &capture);
     assert_eq!(report.warnings.len(), 2, "{:?}", report.warnings);
+    // What the bubbles left out reaches whoever reads the run.
+    let figures = report_of(&planned.batch, &planned.tree, &capture);
+    let plan = engine::export::plan_json(&planned.batch, &planned.tree, &planned.plan, None);
+    let told = engine::export::run_json(plan, &capture, &figures.bubbles, &figures.bandwidth, None);
+    assert_eq!(told.warnings, report.warnings);
 }
 
 fn forest() -> impl Strategy<Value = BatchSpec> {

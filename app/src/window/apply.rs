@@ -235,6 +235,9 @@ impl App {
         if let Some(capture) = &shown.capture {
             self.log.extend(capture.warnings.iter().map(|warning| (Level::Warning, warning.text.clone())));
         }
+        if let Some(bubbles) = &shown.bubbles {
+            self.log.extend(bubbles.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
+        }
         let over = self.log.len().saturating_sub(500);
         self.log.drain(..over);
     }

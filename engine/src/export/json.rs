@@ -255,7 +255,7 @@ pub fn run_json(
         measured: measured(capture),
         probe_overhead: capture.probe_overhead,
         check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err }),
-        warnings: capture.warnings.iter().map(|warning| warning.text.clone()).collect(),
+        warnings: capture.warnings.iter().map(|warning| &warning.text).chain(&bubbles.warnings).cloned().collect(),
     }
 }
 
