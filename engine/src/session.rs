@@ -177,7 +177,7 @@ pub fn simulate(planned: &Planned, run: &RunOptions, cancel: &Cancel) -> Result<
     backend::sim::run(
         planned.spec.as_ref(),
         &planned.plan,
-        &planned.batch,
+        &planned.tree,
         &planned.options.device,
         run.l2,
         &run.command,
@@ -197,16 +197,6 @@ pub struct Report {
 }
 
 /// The figures of a run, from plan and capture alone.
-///
-/// # Errors
-/// Whatever is wrong with the batch in the capture.
-pub fn report(capture: &Capture) -> Result<Report> {
-    let batch = capture.batch.build()?;
-    let tree = PrefixTree::of(&batch);
-    Ok(report_of(&batch, &tree, capture))
-}
-
-/// [`report`] where batch and tree are at hand.
 pub fn report_of(batch: &Batch, tree: &PrefixTree, capture: &Capture) -> Report {
     let traffic = metrics::traffic(&capture.plan, batch, tree);
     Report {

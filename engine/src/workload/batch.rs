@@ -1,7 +1,7 @@
 //! A batch that has been checked: requests and their paged block tables.
 
 use crate::error::{Error, Result};
-use crate::units::{BlockIdx, Bytes, QueryIdx, Tokens};
+use crate::units::{BlockIdx, QueryIdx, Tokens};
 use crate::workload::AttentionShape;
 
 /// What a request asks for in this step.
@@ -55,11 +55,6 @@ impl BlockTables {
     /// Block ids of one request in token order.
     pub fn row(&self, request: QueryIdx) -> &[BlockIdx] {
         &self.blocks[self.starts[request.at()] as usize..self.starts[request.at() + 1] as usize]
-    }
-
-    /// Where the row of a request begins in [`Self::all`].
-    pub fn row_start(&self, request: QueryIdx) -> u32 {
-        self.starts[request.at()]
     }
 
     /// All rows one after another.
@@ -162,11 +157,6 @@ impl Batch {
     /// KV tokens of all decode requests, shared ones counted once a request.
     pub fn decode_tokens(&self) -> Tokens {
         self.decodes().map(|(_, request)| request.kv).sum()
-    }
-
-    /// KV of all decode requests if nothing were shared, over all KV heads.
-    pub fn unshared_kv_bytes(&self) -> Bytes {
-        self.shape.kv_bytes_per_token() * self.decode_tokens().0
     }
 
     /// Refuses a batch that the present backends do not run.

@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
 use crate::units::Nanos;
-use crate::workload::{Batch, BatchSpec, PrefixTree};
+use crate::workload::{BatchSpec, PrefixTree};
 
 /// Runs a plan on the simulator.
 ///
@@ -38,19 +38,18 @@ use crate::workload::{Batch, BatchSpec, PrefixTree};
 pub fn run(
     spec: &BatchSpec,
     plan: &LaunchPlan,
-    batch: &Batch,
+    tree: &PrefixTree,
     device: &Device,
     l2: L2State,
     command: &str,
     cancel: &Cancel,
 ) -> Result<Capture> {
-    let tree = PrefixTree::of(batch);
     let model = CostModel { device, shape: &plan.shape };
     check_fit(&model, plan)?;
     let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
     let unique = plan.shape.kv_bytes_per_token().as_f64() * tree.unique_tokens().as_f64();
     let warm = l2 == L2State::Warm && unique <= useful;
-    let cache = L2::new(Pieces::of(plan, &tree), plan.shape.kv_heads, useful, warm);
+    let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
     let limits = Limits {
         hbm: device.reachable_bytes_per_s() * 1e-9,
         l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
