@@ -54,6 +54,7 @@ fn capture(count: u64) -> Capture {
             command: String::new(),
             sm_count: 132,
             clock_step: Nanos(1),
+            clock_error_ns: None,
             peak_bytes_per_s: 1,
         },
         batch: BatchSpec::empty(shape),

@@ -61,6 +61,9 @@ pub enum Error {
     /// A device that does not fit the work or a device file with impossible figures.
     #[error("the device is not usable: {0}")]
     Device(String),
+    /// The GPU failed while it ran the plan, or has too little memory for it.
+    #[error("the GPU could not run the plan: {0}")]
+    Gpu(String),
     /// The hardware that was asked for is not there.
     #[error("{0}")]
     Hardware(String),

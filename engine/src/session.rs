@@ -164,6 +164,8 @@ pub struct RunOptions {
     pub repeats: u32,
     /// State of L2 before each run.
     pub l2: L2State,
+    /// Whether a GPU replays the launches as a CUDA graph.
+    pub graph: bool,
     /// The command line or window action, for the capture's provenance.
     pub command: String,
 }
@@ -185,6 +187,95 @@ pub fn simulate(planned: &Planned, run: &RunOptions, cancel: &Cancel) -> Result<
     )
 }
 
+/// Told in a few words what a runner is at.
+pub type Tell = Box<dyn Fn(&str)>;
+
+/// What runs plans: the simulator, or the GPU of this machine. A GPU belongs to the thread that opened
+/// it; after [`crate::Error::Gpu`] it must be opened anew.
+#[derive(Debug, Default)]
+pub struct Runner {
+    #[cfg(feature = "cuda")]
+    gpu: Option<backend::cuda::Cuda>,
+}
+
+impl Runner {
+    /// The simulator.
+    pub fn simulator() -> Self {
+        Self::default()
+    }
+
+    /// The first GPU of this machine. Compiled kernels are kept in `cache`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Hardware`] where there is none, or a part to run it is missing, with the remedy.
+    #[cfg(feature = "cuda")]
+    pub fn gpu(cache: Option<std::path::PathBuf>, tell: Tell) -> Result<Self> {
+        Ok(Self { gpu: Some(backend::cuda::Cuda::open(cache, tell)?) })
+    }
+
+    /// The first GPU of this machine.
+    ///
+    /// # Errors
+    /// Always: this build has no CUDA backend.
+    #[cfg(not(feature = "cuda"))]
+    pub fn gpu(_cache: Option<std::path::PathBuf>, _tell: Tell) -> Result<Self> {
+        Err(crate::Error::Hardware("this build has no CUDA backend; build it with the feature 'cuda'".to_owned()))
+    }
+
+    /// The GPU as a device of the table; `None` for the simulator, which runs any device.
+    pub fn device(&self) -> Option<&Device> {
+        #[cfg(feature = "cuda")]
+        return self.gpu.as_ref().map(backend::cuda::Cuda::device);
+        #[cfg(not(feature = "cuda"))]
+        None
+    }
+
+    /// Runs a plan.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] for what the backend does not run, [`crate::Error::Gpu`] when the GPU
+    /// fails, [`crate::Error::Cancelled`].
+    pub fn run(&mut self, planned: &Planned, run: &RunOptions, cancel: &Cancel) -> Result<Capture> {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            let job = backend::cuda::Job {
+                spec: &planned.spec,
+                batch: &planned.batch,
+                plan: &planned.plan,
+                repeats: run.repeats,
+                l2: run.l2,
+                graph: run.graph,
+                command: &run.command,
+            };
+            return gpu.run(&job, cancel);
+        }
+        simulate(planned, run, cancel)
+    }
+
+    /// Computes the plan on fresh random input, on the GPU or on the CPU in f32, and compares with the f64
+    /// reference.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn check(&mut self, planned: &Planned, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            return gpu.check(&planned.batch, &planned.plan, seed, cancel);
+        }
+        numerics::check(&planned.batch, &planned.plan, seed, cancel)
+    }
+
+    /// Largest relative error that a correct run of this dtype shows in [`Self::check`]: 16-bit inputs of
+    /// the second product and a 16-bit output on a GPU, f32 on the CPU.
+    pub fn check_bound(&self, dtype: crate::workload::Dtype) -> f64 {
+        match (self.device(), dtype) {
+            (None, _) => 1e-5,
+            (Some(_), crate::workload::Dtype::F16) => 1e-3,
+            (Some(_), crate::workload::Dtype::Bf16) => 8e-3,
+        }
+    }
+}
+
 /// All figures of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -204,12 +295,4 @@ pub fn report_of(batch: &Batch, tree: &PrefixTree, capture: &Capture) -> Report 
         bubbles: metrics::bubbles(&capture.plan, capture),
         bandwidth: metrics::bandwidth(&traffic, capture),
     }
-}
-
-/// Computes the plan on the CPU in f32 on fresh random input and compares with the f64 reference.
-///
-/// # Errors
-/// [`crate::Error::Unsupported`] where the batch is too large for a check on the CPU.
-pub fn check(planned: &Planned, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
-    numerics::check(&planned.batch, &planned.plan, seed, cancel)
 }

@@ -1,6 +1,7 @@
-// What this GPU can do at best: plain reads, and the tensor rate of mma.sync.
+// What this GPU can do at best: plain reads, the tensor rate of mma.sync, and its clock.
 #include "async_copy.cuh"
 #include "mma.cuh"
+#include "trace.cuh"
 
 struct ReadParams {
     const uint4* from;
@@ -8,6 +9,11 @@ struct ReadParams {
     u32* sink;
 };
 static_assert(sizeof(ReadParams) == 24, "ReadParams is 24 bytes");
+
+struct StampParams {
+    u64* to;
+};
+static_assert(sizeof(StampParams) == 8, "StampParams is 8 bytes");
 
 // 16-byte loads, eight in flight per thread.
 extern "C" __global__ void __launch_bounds__(512) packscope_read(const ReadParams p) {
@@ -115,4 +121,21 @@ extern "C" __global__ void __launch_bounds__(256) packscope_fill(const FillParam
         }
         p.to[i] = (u16)packed;
     }
+}
+
+// %globaltimer, for the start and the end of a call on the device's own clock.
+extern "C" __global__ void packscope_stamp(const StampParams p) {
+    if (threadIdx.x == 0) *p.to = read_timer();
+}
+
+// The step of %globaltimer: the least difference of two readings that differ, in ns.
+extern "C" __global__ void packscope_clock_step(const StampParams p) {
+    if (threadIdx.x != 0) return;
+    u64 least = ~0ull, last = read_timer();
+    for (u32 i = 0; i < 100000; ++i) {
+        u64 now = read_timer();
+        if (now != last && now - last < least) least = now - last;
+        last = now;
+    }
+    *p.to = least;
 }

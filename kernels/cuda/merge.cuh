@@ -4,13 +4,11 @@
 #include "mma.cuh"
 #include "softmax.cuh"
 
-// One warp merges one (query, query head). Queries with a single partial were written by
-// the decode kernel; a query with none gets zeros and -inf.
+// One warp merges one (query, query head).
 __device__ __forceinline__ void merge_row(const MergeParams& p, u32 query, u32 head) {
     constexpr u32 kPerLane = PS_D / 32;
     u32 lane = threadIdx.x & 31;
     u32 begin = __ldg(p.merge_offsets + query), end = __ldg(p.merge_offsets + query + 1);
-    if (end - begin == 1) return;
     float top = -PS_INF;
     for (u32 i = begin + lane; i < end; i += 32) {
         top = fmaxf(top, p.part_lse[(u64)__ldg(p.merge_slots + i) * p.q_heads + head]);

@@ -80,12 +80,17 @@ struct MergeParams {
     const u32* merge_slots;
     u16* out;                  // [Q, Hq, D]
     float* out_lse;            // [Q, Hq]; may be null
-    u32 num_queries;
+    const u32* queries;        // those with two or more partials, one a CTA
+    u32* trace;                // as in DecodeParams
+    u32 trace_capacity;
     u32 q_heads;
 };
-static_assert(sizeof(MergeParams) == 56, "MergeParams is 56 bytes");
+static_assert(sizeof(MergeParams) == 72, "MergeParams is 72 bytes");
 
-// What one CTA did for one (pack, KV head).
+// `task` of the records of the merge kernel, whose `kv_head` is the query.
+static constexpr u32 kMergeTask = 0xffffffffu;
+
+// What one CTA did for one (pack, KV head), or the merge kernel for one query.
 struct TraceRecord {
     u32 sm;
     u32 task;

@@ -14,6 +14,17 @@ __device__ __forceinline__ u64 read_timer() {
     return t;
 }
 
+// Keeps a record, or counts it as lost when the buffer is full.
+__device__ __forceinline__ void keep_record(u32* trace, u32 capacity, const TraceRecord& r) {
+    if (trace == nullptr) return;
+    u32 at = atomicAdd(trace, 1u);
+    if (at < capacity) {
+        ((TraceRecord*)(trace + 16))[at] = r;
+    } else {
+        atomicAdd(trace + 1, 1u);
+    }
+}
+
 struct TraceSpan {
 #if PS_TRACE
     u64 begin_ns, begin_clock, first_clock, main_clock;

@@ -128,18 +128,22 @@ impl Compiler {
         Ok(kernel)
     }
 
-    /// The merge kernel for a head dimension and type.
+    /// The merge kernel for a head dimension, a type, and whether it is traced.
     pub fn merge(&self, spec: &KernelSpec) -> Result<CompiledKernel, KernelError> {
         let bf16 = u32::from(spec.dtype == crate::plan::Dtype::Bf16);
-        let options = [format!("-DPS_D={}", spec.head_dim), format!("-DPS_BF16={bf16}")];
+        let options = [
+            format!("-DPS_D={}", spec.head_dim),
+            format!("-DPS_BF16={bf16}"),
+            format!("-DPS_TRACE={}", u32::from(spec.trace)),
+        ];
         let mut kernel = self.compile("packscope_merge", "merge_kernel.cu", MERGE, &options, "merge")?;
-        kernel.resources.threads = 128;
+        kernel.resources.threads = 512;
         Ok(kernel)
     }
 
     /// The kernels that measure what the GPU can do; `entry` names one of them.
     pub(crate) fn limits(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
-        self.compile(entry, "limits_kernel.cu", LIMITS, &["-DPS_BF16=0".to_owned()], "limits")
+        self.compile(entry, "limits_kernel.cu", LIMITS, &["-DPS_BF16=0".to_owned(), "-DPS_TRACE=0".to_owned()], "limits")
     }
 
     fn compile(

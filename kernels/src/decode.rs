@@ -97,11 +97,20 @@ struct Launch {
     _items: DeviceBuffer,
 }
 
+/// The merge as its own launch: one CTA a query with two or more partials.
+#[derive(Debug)]
+struct MergeLaunch {
+    function: Function,
+    params: MergeParams,
+    grid: u32,
+    _queries: DeviceBuffer,
+}
+
 /// A prepared decode call. Launching it allocates nothing and can be captured as a CUDA graph.
 #[derive(Debug)]
 pub struct Decode {
     launches: Vec<Launch>,
-    merge: Option<(Function, MergeParams)>,
+    merge: Option<MergeLaunch>,
     streams: Vec<Stream>,
     fork: Option<Event>,
     joins: Vec<Event>,
@@ -270,9 +279,12 @@ impl Decode {
             let grid = items.len() as u32;
             self.push(gpu, shape, cache, &spec, function, residency, &items, grid, base)?;
         }
-        if plan.num_slots > plan.num_queries {
+        let merged: Vec<u32> =
+            (0..plan.num_queries).zip(plan.merge_offsets.windows(2)).filter(|(_, run)| run[1] - run[0] > 1).map(|(q, _)| q).collect();
+        if !merged.is_empty() {
             let spec = Self::spec(shape, plan.tiles, options);
             let function = gpu.load(&compiler.merge(&spec)?)?;
+            let queries = gpu.upload(&merged)?;
             let params = MergeParams {
                 part_out: base.part_out,
                 part_lse: base.part_lse,
@@ -280,10 +292,12 @@ impl Decode {
                 merge_slots: base.merge_slots,
                 out: base.out,
                 out_lse: base.out_lse,
-                num_queries: plan.num_queries,
+                queries: queries.address(),
+                trace: base.trace,
+                trace_capacity: base.trace_capacity,
                 q_heads: shape.q_heads,
             };
-            self.merge = Some((function, params));
+            self.merge = Some(MergeLaunch { function, params, grid: merged.len() as u32, _queries: queries });
         }
         if options.strategy == Strategy::Streams && self.launches.len() > 1 {
             self.fork = Some(gpu.event()?);
@@ -349,10 +363,10 @@ impl Decode {
         for join in &self.joins {
             stream.wait(join)?;
         }
-        if let Some((function, params)) = &self.merge {
-            let grid = (params.num_queries * params.q_heads).div_ceil(4);
+        if let Some(merge) = &self.merge {
+            let threads = merge.function.resources().threads;
             // SAFETY: as above.
-            unsafe { function.launch(grid, 128, stream, params)? };
+            unsafe { merge.function.launch(merge.grid, threads, stream, &merge.params)? };
         }
         Ok(())
     }

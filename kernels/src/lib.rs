@@ -9,6 +9,7 @@
 //! lists, merge lists), checks every index once, and runs them. It links to no CUDA library: the driver and NVRTC
 //! are loaded at run time, and a machine without one of them gets a [`KernelError`] that says what to install.
 
+mod clock;
 mod compile;
 mod decode;
 mod error;
@@ -19,6 +20,7 @@ mod plan;
 mod spec;
 mod timing;
 
+pub use clock::{Stamps, clock_step};
 pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_version};
 pub use decode::{Decode, DecodeOptions, KvCache, KvLayout, Strategy};
 pub use error::KernelError;

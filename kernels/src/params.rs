@@ -68,19 +68,21 @@ pub(crate) struct MergeParams {
     pub(crate) merge_slots: u64,
     pub(crate) out: u64,
     pub(crate) out_lse: u64,
-    pub(crate) num_queries: u32,
+    pub(crate) queries: u64,
+    pub(crate) trace: u64,
+    pub(crate) trace_capacity: u32,
     pub(crate) q_heads: u32,
 }
 
-/// What one CTA did for one (pack, KV head), as the kernel wrote it.
+/// What one CTA did for one (pack, KV head), or the merge kernel for one query, as the kernel wrote it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceRecord {
     /// `%smid`.
     pub sm: u32,
-    /// Index of the pack in the plan.
+    /// Index of the pack in the plan, or [`Self::MERGE`].
     pub task: u32,
-    /// KV head.
+    /// KV head; the query, for a merge.
     pub kv_head: u32,
     /// `blockIdx.x` in its launch.
     pub cta: u32,
@@ -98,6 +100,11 @@ pub struct TraceRecord {
     pub end_clock: u64,
 }
 
+impl TraceRecord {
+    /// `task` of the records of the merge kernel.
+    pub const MERGE: u32 = u32::MAX;
+}
+
 const _: () = {
     assert!(size_of::<Item>() == 32 && align_of::<Item>() == 16);
     assert!(offset_of!(Item, head_begin) == 28);
@@ -106,6 +113,6 @@ const _: () = {
     assert!(offset_of!(DecodeParams, queries) == 512);
     assert!(offset_of!(DecodeParams, stride_block) == 632);
     assert!(offset_of!(DecodeParams, num_items) == 656);
-    assert!(size_of::<MergeParams>() == 56);
+    assert!(size_of::<MergeParams>() == 72);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

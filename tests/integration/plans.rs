@@ -13,7 +13,7 @@ use crate::common::{all_ways, figure_10_small, planned};
 const TOLERANCE: f64 = 1e-5;
 
 fn assert_right(planned: &Planned, seed: u64, what: &str) {
-    let report = session::check(planned, seed, &Cancel::default()).unwrap();
+    let report = session::Runner::simulator().check(planned, seed, &Cancel::default()).unwrap();
     assert_eq!(report.rows, report.rows_total, "{what}: every row is compared");
     assert!(report.max_rel_err <= TOLERANCE, "{what}: relative error {}", report.max_rel_err);
     assert_run_adds_up(planned, what);

@@ -90,7 +90,7 @@ fn assert_lawful(planned: &Planned, capture: &Capture, device: &Device) {
         .launches
         .iter()
         .enumerate()
-        .flat_map(|(at, launch)| (0..planned.plan.cta_count(launch)).map(move |cta| (at as u32, cta)))
+        .flat_map(|(at, launch)| planned.plan.ctas(launch).into_iter().map(move |cta| (at as u32, cta)))
         .collect();
     assert_eq!(seen, all, "every CTA once");
 

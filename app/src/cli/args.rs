@@ -84,9 +84,10 @@ pub(crate) struct BatchArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
-    /// A device by name, a device file (.ron), or 'detect' for the GPU that is here.
-    #[arg(long, value_name = "NAME|FILE.ron|detect", default_value = "h200-sxm")]
-    pub(crate) device: String,
+    /// A device by name, a device file (.ron), or 'detect' for the GPU that is here [default: the GPU
+    /// that is here, else h200-sxm].
+    #[arg(long, value_name = "NAME|FILE.ron|detect")]
+    pub(crate) device: Option<String>,
     /// What runs the plan.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub(crate) backend: Backend,
@@ -173,9 +174,15 @@ pub(crate) struct RunArgs {
     /// Runs to take the median of; the simulator gives the same time each time.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
-    /// Record each CTA on a GPU; the simulator always does.
+    /// Record each CTA. Every run does so, on a GPU in a pass of its own.
     #[arg(long)]
     pub(crate) trace: bool,
+    /// Leave in L2 what the run before left there, instead of writing 512 MiB first.
+    #[arg(long)]
+    pub(crate) warm: bool,
+    /// Replay the launches as a CUDA graph.
+    #[arg(long)]
+    pub(crate) graph: bool,
     /// Read the hardware counters of a GPU.
     #[arg(long)]
     pub(crate) counters: bool,

@@ -18,7 +18,7 @@ use crate::samples;
 
 /// The command.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
-    let device = input::device(&args.device)?;
+    let (device, mut runner) = input::setup(&args.device)?;
     let options = input::options(&device, &args.choice, false)?;
     let heads = workload::parse_heads(&args.heads)?;
     let (set, prefix) = match args.set {
@@ -33,7 +33,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
         if args.set == BenchSet::PatFigure10 {
             (spec.shape.query_heads, spec.shape.kv_heads) = heads;
         }
-        let run = figures::finish(&spec, &options, 20)?.json;
+        let run = figures::finish(&mut runner, &spec, &options, &figures::cold(20))?.json;
         rows.push((sample.key, floor_ns(&run, &device), run));
         bar.inc(1);
     }

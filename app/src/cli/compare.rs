@@ -11,7 +11,7 @@ use super::{figures, input, output};
 /// The command. The first scheduler under the first strategy is what the others are compared with.
 pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     let spec = input::batch(&args.batch)?;
-    let device = input::device(&args.device)?;
+    let (device, mut runner) = input::setup(&args.device)?;
     let mut choices = Vec::new();
     for scheduler in &args.schedulers {
         for strategy in &args.strategies {
@@ -21,7 +21,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::with_capacity(choices.len());
     for options in &choices {
-        runs.push(figures::finish(&spec, options, 1)?.json);
+        runs.push(figures::finish(&mut runner, &spec, options, &figures::cold(20))?.json);
         bar.inc(1);
     }
     bar.finish_and_clear();

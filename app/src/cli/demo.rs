@@ -23,14 +23,14 @@ const UNPACKED: &str = "query-centric";
 /// The command.
 pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
     let spec = sample()?;
-    let device = input::device(&args.device)?;
+    let (device, mut runner) = input::setup(&args.device)?;
     let chosen = input::options(&device, &args.choice, false)?;
     let choices = with_baselines(&chosen);
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::new();
     let mut captures = Vec::new();
     for options in &choices {
-        let finished = figures::finish(&spec, options, 1)?;
+        let finished = figures::finish(&mut runner, &spec, options, &figures::cold(20))?;
         runs.push(finished.json);
         captures.push(finished.capture);
         bar.inc(1);
@@ -41,8 +41,9 @@ pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
         output::print_json(&compare_json(runs))?;
     } else {
         let table = figures::table(&runs);
+        let source = runs.first().map_or("", |run| run.source);
         output::print(&format!(
-            "{}\non {}, all times simulated\n\n{table}\n{}",
+            "{}\non {}, all times {source}\n\n{table}\n{}",
             spec.name, device.name, spec.look_for
         ))?;
     }

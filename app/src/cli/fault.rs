@@ -40,6 +40,11 @@ impl Fault {
         Self { code: NO_HARDWARE, report: MietteDiagnostic::new(text).with_help(remedy).into() }
     }
 
+    /// Whether this is about hardware that is not there.
+    pub(crate) fn is_hardware(&self) -> bool {
+        self.code == NO_HARDWARE
+    }
+
     /// An error of the engine about a file, pointing into its text where it has one.
     pub(crate) fn about(path: &Path, text: Option<&str>, error: Error) -> Self {
         let name = path.display();
@@ -107,7 +112,7 @@ fn pointing(diagnostic: MietteDiagnostic, text: &str, offset: usize, name: &str)
 fn code_of(error: &Error) -> u8 {
     match error {
         Error::Io { doing, .. } if doing.starts_with("writing") => FAILED,
-        Error::Plan(_) | Error::Cancelled => FAILED,
+        Error::Plan(_) | Error::Gpu(_) | Error::Cancelled => FAILED,
         Error::Hardware(_) => NO_HARDWARE,
         _ => BAD_INPUT,
     }

@@ -1,10 +1,10 @@
 //! A batch planned, run and measured, and the row that tables make of it.
 
 use engine::cancel::Cancel;
-use engine::capture::{Capture, L2State};
+use engine::capture::Capture;
 use engine::export::{RunJson, run_json};
 use engine::numerics::CheckReport;
-use engine::session::{self, PlanOptions, Planned, RunOptions};
+use engine::session::{self, PlanOptions, Planned, RunOptions, Runner};
 use engine::units::{Bytes, Nanos};
 use engine::workload::BatchSpec;
 
@@ -19,16 +19,30 @@ pub(crate) struct Finished {
     pub(crate) json: RunJson,
 }
 
-/// Plans, runs and measures a batch on the simulator.
-pub(crate) fn finish(spec: &BatchSpec, options: &PlanOptions, repeats: u32) -> Outcome<Finished> {
-    let planned = session::plan_spec(spec, options)?;
-    run_planned(&planned, repeats, None)
+/// Cold L2, `repeats` runs.
+pub(crate) fn cold(repeats: u32) -> RunOptions {
+    RunOptions { repeats, command: super::command_line(), ..RunOptions::default() }
 }
 
-/// Runs and measures a plan on the simulator.
-pub(crate) fn run_planned(planned: &Planned, repeats: u32, check: Option<&CheckReport>) -> Outcome<Finished> {
-    let run = RunOptions { repeats, l2: L2State::Cold, command: super::command_line() };
-    let capture = session::simulate(planned, &run, &Cancel::default())?;
+/// Plans, runs and measures a batch.
+pub(crate) fn finish(
+    runner: &mut Runner,
+    spec: &BatchSpec,
+    options: &PlanOptions,
+    run: &RunOptions,
+) -> Outcome<Finished> {
+    let planned = session::plan_spec(spec, options)?;
+    run_planned(runner, &planned, run, None)
+}
+
+/// Runs and measures a plan.
+pub(crate) fn run_planned(
+    runner: &mut Runner,
+    planned: &Planned,
+    run: &RunOptions,
+    check: Option<&CheckReport>,
+) -> Outcome<Finished> {
+    let capture = runner.run(planned, run, &Cancel::default())?;
     let report = session::report_of(&planned.batch, &planned.tree, &capture);
     let plan = super::plan::timed_json(planned)?;
     let json = run_json(plan, &capture, &report.bubbles, &report.bandwidth, check);

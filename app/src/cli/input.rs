@@ -2,16 +2,17 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use engine::hw::{self, Device};
-use engine::session::PlanOptions;
+use engine::session::{PlanOptions, Runner};
 use engine::tile::Tile;
 use engine::workload::{self, AttentionShape, BatchSpec};
 use engine::{Error, pack};
 
 use super::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
 use super::fault::{Fault, Outcome};
+use super::output;
 use crate::samples;
 
 /// Largest batch or device file; ten thousand requests with explicit blocks fit many times.
@@ -140,17 +141,82 @@ fn mooncake(trace: &Path, args: &BatchArgs, shape: AttentionShape) -> Outcome<Ba
     Ok(workload::spec_from_window(&requests, shape, start, count, args.step)?)
 }
 
-/// The device by name or file, and whether its backend is here.
-pub(crate) fn device(args: &DeviceArgs) -> Outcome<Device> {
-    if args.backend == Backend::Cuda || args.device == "detect" {
-        return Err(Fault::hardware(
-            if args.device == "detect" { "no GPU can be detected here" } else { "there is no GPU to run on here" },
-            "this build has no CUDA backend yet; use --backend sim with --device h200-sxm, h100-sxm or a100-sxm-80gb",
-        ));
+/// The device that plans are for, and what runs them.
+///
+/// | `--backend` | `--device` | runs on |
+/// |---|---|---|
+/// | `sim` | any, or none | the simulator of that device |
+/// | `cuda` | none, `detect`, the GPU's own name or a device file of it | the GPU |
+/// | `auto` | none or `detect` | the GPU; where there is none and nothing was asked for, the simulator |
+/// | `auto` | a name or file | the GPU if it is that one, else the simulator |
+pub(crate) fn setup(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
+    let asked = args.device.as_deref().filter(|name| *name != DETECT);
+    let simulate = |name: Option<&str>| Ok((named_device(name.unwrap_or(DEFAULT_DEVICE))?, Runner::simulator()));
+    if args.backend == Backend::Sim {
+        return if args.device.as_deref() == Some(DETECT) {
+            Ok((gpu(args)?.0, Runner::simulator()))
+        } else {
+            simulate(asked)
+        };
     }
-    let path = Path::new(&args.device);
+    let must = args.backend == Backend::Cuda || args.device.as_deref() == Some(DETECT);
+    let Some(name) = asked else {
+        return match gpu(args) {
+            Err(fault) if must || !fault.is_hardware() => Err(fault),
+            Err(_) => simulate(None),
+            found => found,
+        };
+    };
+    let device = named_device(name)?;
+    match gpu(args) {
+        Ok((found, runner)) if found.key == device.key && found.sm_count == device.sm_count => Ok((device, runner)),
+        Ok((found, _)) if must => Err(Fault::input(
+            format!("the device '{}' was asked for, but the GPU here is {}", device.key, found.name),
+            "leave --device out to run on the GPU, or use --backend sim",
+        )),
+        Err(fault) if must => Err(fault),
+        _ => Ok((device, Runner::simulator())),
+    }
+}
+
+/// The device that plans are for, where nothing is run.
+pub(crate) fn device(args: &DeviceArgs) -> Outcome<Device> {
+    Ok(setup(args)?.0)
+}
+
+/// The device without a GPU and without any wish.
+const DEFAULT_DEVICE: &str = "h200-sxm";
+/// `--device` for the GPU that is here.
+const DETECT: &str = "detect";
+
+fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
+    let refused = |error: Error| match error {
+        Error::Hardware(text) => Fault::hardware(
+            if args.device.as_deref() == Some(DETECT) {
+                format!("no GPU can be detected here: {text}")
+            } else {
+                format!("there is no GPU to run on here: {text}")
+            },
+            "use --backend sim with --device h200-sxm, h100-sxm or a100-sxm-80gb",
+        ),
+        other => other.into(),
+    };
+    let runner = Runner::gpu(kernel_cache(), Box::new(output::note)).map_err(refused)?;
+    match runner.device().cloned() {
+        Some(device) => Ok((device, runner)),
+        None => Err(Fault::failed("the GPU has no description")),
+    }
+}
+
+/// Where compiled kernels are kept; without a home folder they are compiled each time.
+pub(crate) fn kernel_cache() -> Option<PathBuf> {
+    directories::ProjectDirs::from("", "", "packscope").map(|dirs| dirs.cache_dir().join("kernels"))
+}
+
+fn named_device(name: &str) -> Outcome<Device> {
+    let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "ron") {
-        return Ok(hw::find(&args.device)?.clone());
+        return Ok(hw::find(name)?.clone());
     }
     let bytes = read_text(path, "reading the device")?;
     let text = text_of(path, bytes, "a device file")?;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use engine::cancel::Cancel;
-use engine::capture;
+use engine::capture::{self, L2State};
 use engine::export::RunJson;
 use engine::numerics::CheckReport;
-use engine::session;
+use engine::session::{self, RunOptions};
 use engine::units::{Bytes, Nanos};
 
 use super::args::RunArgs;
@@ -18,22 +18,24 @@ use super::{input, output};
 
 /// Seed of the random input of `--check`; the same input each time.
 const CHECK_SEED: u64 = 1;
-/// Largest relative error of f32 arithmetic against the f64 reference.
-const CHECK_BOUND: f64 = 1e-5;
 
 /// The command.
 pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
     let spec = input::batch(&args.batch)?;
-    let device = input::device(&args.device)?;
+    let (device, mut runner) = input::setup(&args.device)?;
     let options = input::options(&device, &args.choice, false)?;
     let planned = session::plan_spec(&spec, &options)?;
     let bar = output::progress(2, "running");
     let check: Option<CheckReport> =
-        args.check.then(|| session::check(&planned, CHECK_SEED, &Cancel::default())).transpose()?;
+        args.check.then(|| runner.check(&planned, CHECK_SEED, &Cancel::default())).transpose()?;
     bar.inc(1);
-    let finished = figures::run_planned(&planned, args.repeat, check.as_ref())?;
+    let l2 = if args.warm { L2State::Warm } else { L2State::Cold };
+    let how = RunOptions { l2, graph: args.graph, ..figures::cold(args.repeat) };
+    let finished = figures::run_planned(&mut runner, &planned, &how, check.as_ref())?;
     bar.finish_and_clear();
-    if args.counters {
+    if args.counters && runner.device().is_some() {
+        output::note("hardware counters are not read yet; --counters is left out");
+    } else if args.counters {
         output::note("the simulator has no hardware counters; --counters is left out");
     }
     if let Some(path) = &args.output {
@@ -46,10 +48,11 @@ pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
         output::print(&text(&planned.batch.name, &finished.json))?;
     }
     // NaN fails the comparison, as it should.
+    let bound = runner.check_bound(planned.batch.shape.dtype);
     let wrong =
-        check.is_some_and(|check| !matches!(check.max_rel_err.partial_cmp(&CHECK_BOUND), Some(order) if order.is_le()));
+        check.is_some_and(|check| !matches!(check.max_rel_err.partial_cmp(&bound), Some(order) if order.is_le()));
     if wrong {
-        output::note(&format!("the outputs differ from the f64 reference by more than {CHECK_BOUND:e}"));
+        output::note(&format!("the outputs differ from the f64 reference by more than {bound:e}"));
     }
     Ok(ExitCode::from(if wrong { FAILED } else { 0 }))
 }
@@ -64,6 +67,13 @@ fn text(name: &str, run: &RunJson) -> String {
         let _ = writeln!(out, "  {name:<11} {value}");
     };
     say("makespan", format!("{} ({})", Nanos(run.makespan_ns), run.source));
+    if run.repeats > 1 {
+        let (least, most) = (Nanos(run.makespan_min_ns), Nanos(run.makespan_max_ns));
+        say("repeats", format!("{}, {least} to {most}, {} L2", run.repeats, run.l2));
+    }
+    if let Some(overhead) = run.probe_overhead {
+        say("tracing", format!("costs {:+.1}% of the time; the times are of plain runs", 100.0 * overhead));
+    }
     say("slots", format!("{}, busy {}", run.slots, percent(run.busy_slot_ns, run.total_slot_ns)));
     let bandwidth = &run.bandwidth;
     say(

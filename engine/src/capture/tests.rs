@@ -12,6 +12,7 @@ use crate::workload::{AttentionShape, parse_tree};
 fn small() -> Capture {
     let shape = AttentionShape { query_heads: 2, kv_heads: 1, ..AttentionShape::default() };
     let pack = |node, slots_begin, queries_len, blocks_begin| PlannedPack {
+        heads: 1,
         node: NodeIdx(node),
         slots_begin,
         queries_len,
@@ -77,6 +78,7 @@ fn small() -> Capture {
             command: "test".to_owned(),
             sm_count: 2,
             clock_step: Nanos(1),
+            clock_error_ns: None,
             peak_bytes_per_s: 1,
         },
         batch: parse_tree("1,2_32,32", shape).unwrap(),

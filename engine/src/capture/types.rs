@@ -62,6 +62,9 @@ pub struct Provenance {
     pub sm_count: u32,
     /// Smallest step of the clock behind the spans; 1 ns where simulated.
     pub clock_step: Nanos,
+    /// Largest error, over the SMs, of placing an SM's own clock on that clock, in nanoseconds (standard
+    /// error of the fitted offset); where measured.
+    pub clock_error_ns: Option<f64>,
     /// HBM bandwidth of the device by its data sheet, bytes per second.
     pub peak_bytes_per_s: u64,
 }

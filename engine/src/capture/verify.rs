@@ -32,7 +32,7 @@ pub fn verify(capture: &Capture) -> Vec<Finding> {
     let mut found = Findings::default();
     let ctas: Vec<u32> = capture.plan.launches.iter().map(|launch| capture.plan.cta_count(launch)).collect();
     spans(capture, &ctas, &mut found);
-    once(capture, &ctas, &mut found);
+    once(capture, &mut found);
     windows(capture, &ctas, &mut found);
     figures(capture, &mut found);
     found.finish()
@@ -109,8 +109,9 @@ fn spans(capture: &Capture, ctas: &[u32], found: &mut Findings) {
 }
 
 /// Each CTA of an attention or merge launch, and each task of a persistent one, ran exactly once.
-fn once(capture: &Capture, ctas: &[u32], found: &mut Findings) {
-    let mut runs: Vec<Vec<u8>> = ctas.iter().map(|&count| vec![0; count as usize]).collect();
+fn once(capture: &Capture, found: &mut Findings) {
+    let plan = &capture.plan;
+    let mut runs: Vec<Vec<u8>> = plan.launches.iter().map(|launch| vec![0; plan.cta_count(launch) as usize]).collect();
     for span in capture.spans.iter() {
         let Some(launch) = capture.plan.launches.get(span.launch as usize) else { continue };
         // A worker of a persistent launch may merge after its task; that is no second run of it.
@@ -121,9 +122,16 @@ fn once(capture: &Capture, ctas: &[u32], found: &mut Findings) {
             *count = count.saturating_add(1);
         }
     }
-    for (launch, counts) in runs.iter().enumerate() {
-        for (cta, &count) in counts.iter().enumerate().filter(|(_, count)| **count != 1) {
-            found.add("once", || format!("CTA {cta} of launch {launch} ran {count} times"));
+    for (launch, counts) in runs.iter_mut().enumerate() {
+        for cta in plan.ctas(&plan.launches[launch]) {
+            let count = std::mem::take(&mut counts[cta as usize]);
+            if count != 1 {
+                found.add("once", || format!("CTA {cta} of launch {launch} ran {count} times"));
+            }
+        }
+        // What is left ran without being a CTA: a head that another CTA computes.
+        for (cta, &count) in counts.iter().enumerate().filter(|(_, count)| **count != 0) {
+            found.add("once", || format!("CTA {cta} of launch {launch} ran {count} times, but is part of another"));
         }
     }
 }

@@ -55,7 +55,7 @@ fn kernels(capture: &Capture) -> String {
     let mut out = "launch,stream,ctas,ready_ns,begin_ns,end_ns\n".to_owned();
     for kernel in &capture.kernels {
         let launch = &capture.plan.launches[kernel.launch as usize];
-        let ctas = capture.plan.cta_count(launch);
+        let ctas = capture.plan.ctas(launch).len();
         line!(out, "{},{},{ctas},{},{},{}", kernel.launch, launch.stream, kernel.ready.0, kernel.begin.0, kernel.end.0);
     }
     out

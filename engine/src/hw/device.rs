@@ -47,6 +47,9 @@ pub struct Device {
     pub sim: SimConstants,
     /// Registers of the attention kernels, per tile, for this architecture.
     pub kernels: Vec<KernelResources>,
+    /// The n of each m by KV tokens, as measured; empty where nobody measured.
+    #[serde(default)]
+    pub tile_steps: Vec<TileStep>,
     /// Where each figure comes from: field name to source.
     pub sources: BTreeMap<String, String>,
 }
@@ -88,6 +91,9 @@ pub struct SimConstants {
 }
 
 /// What the compiler gave one tile of the attention kernel at head dimension 128.
+///
+/// PAT's kernel holds Q, one K and one V buffer, so its shared memory follows from the tile. A kernel
+/// with a ring of buffers takes what `shared` says and keeps `in_flight` outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelResources {
@@ -99,6 +105,32 @@ pub struct KernelResources {
     pub warps: u32,
     /// Registers of one thread.
     pub registers: u32,
+    /// Dynamic shared memory of the CTA, where it does not follow from the tile.
+    #[serde(default)]
+    pub shared: Option<Bytes>,
+    /// Bytes that a CTA keeps outstanding, where that is not one K or V tile.
+    #[serde(default)]
+    pub in_flight: Option<Bytes>,
+    /// KV heads that a CTA computes side by side.
+    #[serde(default = "one")]
+    pub heads: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One step of the rule that chooses n: the tile of `m` rows takes `n` KV tokens a step for packs of
+/// `from_tokens` KV tokens and more (PAT section 5.2: found by a sweep, kept as a decision tree).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TileStep {
+    /// Query rows of the tile.
+    pub m: u32,
+    /// KV tokens of the tile.
+    pub n: u32,
+    /// Shortest pack that takes it.
+    pub from_tokens: u64,
 }
 
 impl Device {
@@ -135,8 +167,11 @@ impl Device {
                 return wrong(&format!("{name} is {fraction}, but must be above 0 and at most 1"));
             }
         }
-        if self.kernels.is_empty() || self.kernels.iter().any(|k| k.warps == 0 || k.registers == 0) {
-            return wrong("it needs at least one kernel, each with warps and registers above zero");
+        if self.kernels.is_empty() || self.kernels.iter().any(|k| k.warps == 0 || k.registers == 0 || k.heads == 0) {
+            return wrong("it needs at least one kernel, each with warps, registers and heads above zero");
+        }
+        if let Some(step) = self.tile_steps.iter().find(|s| !self.kernels.iter().any(|k| (k.m, k.n) == (s.m, s.n))) {
+            return wrong(&format!("tile_steps names {}×{}, which is not among its kernels", step.m, step.n));
         }
         Ok(())
     }

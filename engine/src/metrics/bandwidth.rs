@@ -70,8 +70,9 @@ pub fn bandwidth_over_time(plan: &LaunchPlan, capture: &Capture, bins: usize) ->
             if launch.kind == LaunchKind::Merge || span.cta >= plan.cta_count(launch) {
                 continue;
             }
-            let (pack, _) = plan.cta_work(launch, span.cta);
-            let bytes = plan.shape.kv_bytes_per_token_head() * plan.pack(pack).tokens.0;
+            let (pack, head) = plan.cta_work(launch, span.cta);
+            let heads = u64::from(plan.cta_heads(pack, head));
+            let bytes = plan.shape.kv_bytes_per_token_head() * plan.pack(pack).tokens.0 * heads;
             spread(&mut sums, step as f64, (span.begin.as_f64(), span.loop_end.as_f64()), bytes.as_f64());
         }
         "issued_read"

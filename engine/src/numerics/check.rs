@@ -36,12 +36,27 @@ pub struct CheckReport {
 pub fn check(batch: &Batch, plan: &LaunchPlan, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
     let input = Input::new(seed, batch.shape);
     let owners = SlotOwners::new(plan);
+    check_rows(batch, seed, cancel, |kv, query, head| plan_row(batch, &owners, &input, kv, query, head))
+}
+
+/// Compares rows that somebody computed from [`Input`] of `seed` with the reference, as [`check`] does.
+/// `output` gives the row of one query and query head, `[d]`.
+///
+/// # Errors
+/// [`crate::Error::Cancelled`].
+pub fn check_rows(
+    batch: &Batch,
+    seed: u64,
+    cancel: &Cancel,
+    output: impl Fn(&HeadKv, QueryIdx, u32) -> Vec<f32> + Sync,
+) -> Result<CheckReport> {
+    let input = Input::new(seed, batch.shape);
     let by_head = sample(batch, seed);
     let rows = by_head.iter().map(|rows| rows.len() as u64).sum();
     let errors: Vec<f64> = by_head
         .par_iter()
         .enumerate()
-        .map(|(kv_head, rows)| head_error(batch, &owners, &input, (kv_head as u32, rows), cancel))
+        .map(|(kv_head, rows)| head_error(batch, &input, (kv_head as u32, rows), cancel, &output))
         .collect::<Result<_>>()?;
     let max_rel_err = errors.into_iter().fold(0.0, larger);
     let rows_total = batch.decodes().count() as u64 * u64::from(batch.shape.query_heads);
@@ -76,10 +91,10 @@ fn sample(batch: &Batch, seed: u64) -> Vec<Vec<(QueryIdx, u32)>> {
 
 fn head_error(
     batch: &Batch,
-    owners: &SlotOwners<'_>,
     input: &Input,
     (kv_head, rows): (u32, &[(QueryIdx, u32)]),
     cancel: &Cancel,
+    output: &(impl Fn(&HeadKv, QueryIdx, u32) -> Vec<f32> + Sync),
 ) -> Result<f64> {
     let mut kv = HeadKv::new(*input, kv_head);
     let mut worst = 0.0;
@@ -89,8 +104,7 @@ fn head_error(
             kv.draw(*block);
         }
         let reference = attention_row(batch, input, &kv, *query, *head);
-        let output = plan_row(batch, owners, input, &kv, *query, *head);
-        worst = larger(worst, relative_error(&output, &reference));
+        worst = larger(worst, relative_error(&output(&kv, *query, *head), &reference));
     }
     Ok(worst)
 }

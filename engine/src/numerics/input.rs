@@ -1,13 +1,12 @@
 //! Random Q, K and V that never need to be stored whole: each element is a hash of its place.
 
-use half::{bf16, f16};
 use rustc_hash::FxHashMap;
 
 use crate::units::{BlockIdx, QueryIdx};
-use crate::workload::{AttentionShape, Dtype};
+use crate::workload::AttentionShape;
 
-/// Random input of a batch. Elements are uniform in [−1, 1), rounded to the batch's dtype, so that
-/// every backend sees the same values exactly.
+/// Random input of a batch. Elements are uniform multiples of 1/64 in [−2, 2), which f16 and bf16 both
+/// hold exactly, so that every backend sees the same values.
 #[derive(Clone, Copy, Debug)]
 pub struct Input {
     seed: u64,
@@ -15,10 +14,13 @@ pub struct Input {
 }
 
 /// Which tensor an element belongs to.
-#[derive(Clone, Copy)]
-enum Tensor {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tensor {
+    /// The queries.
     Q = 1,
+    /// The keys.
     K = 2,
+    /// The values.
     V = 3,
 }
 
@@ -47,27 +49,31 @@ impl Input {
         u64::from(block.0) * u64::from(self.shape.block_size) + u64::from(token)
     }
 
+    /// Tensors lie as `[query, head, d]` and `[block, token, KV head, d]`; an element is drawn by its
+    /// place there, as the GPU does when it fills its buffers.
     fn row(&self, tensor: Tensor, major: u64, head: u64) -> Vec<f32> {
-        let key = mix(self.seed ^ mix((tensor as u64) << 56 | head << 44 ^ mix(major)));
-        (0..u64::from(self.shape.head_dim))
-            .map(|dim| {
-                let bits = mix(key.wrapping_add(dim)) >> 40;
-                let value = bits as f32 / (1_u64 << 23) as f32 - 1.0;
-                match self.shape.dtype {
-                    Dtype::F16 => f16::from_f32(value).to_f32(),
-                    Dtype::Bf16 => bf16::from_f32(value).to_f32(),
-                }
-            })
-            .collect()
+        let heads = match tensor {
+            Tensor::Q => self.shape.query_heads,
+            Tensor::K | Tensor::V => self.shape.kv_heads,
+        };
+        let first = (major * u64::from(heads) + head) * u64::from(self.shape.head_dim);
+        let seed = self.seed(tensor);
+        (first..first + u64::from(self.shape.head_dim)).map(|place| random_value(seed, place)).collect()
+    }
+
+    /// Seed of one tensor's elements.
+    pub fn seed(&self, tensor: Tensor) -> u32 {
+        (self.seed as u32).wrapping_mul(4).wrapping_add(tensor as u32)
     }
 }
 
-/// The finaliser of splitmix64.
-fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+/// The element at a place of a tensor: a multiple of 1/64 in [−2, 2), exact in f16 and bf16.
+fn random_value(seed: u32, place: u64) -> f32 {
+    let seed = u64::from(seed) << 32 | u64::from(seed);
+    let mut x = place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    ((x >> 56) as i32 - 128) as f32 / 64.0
 }
 
 /// K and V of one KV head, block by block as they are asked for.
@@ -109,5 +115,18 @@ impl HeadKv {
         let dim = self.input.shape.head_dim as usize;
         let start = row as usize * dim;
         self.blocks.get(&block).map_or(&[], |rows| &rows[start..start + dim])
+    }
+}
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use super::random_value;
+
+    #[test]
+    fn the_gpu_draws_the_same_values() {
+        for place in 0..1000 {
+            let (seed, place) = (place as u32 * 77, place << 24 | place);
+            assert_eq!(random_value(seed, place).to_bits(), kernels::random_value(seed, place).to_bits());
+        }
     }
 }

@@ -49,6 +49,7 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> L
             blocks_end: pack.blocks_end,
             tokens: pack.tokens,
             tile: tile.tile,
+            heads: input.tiles.cell(tile.tile).map_or(1, |cell| cell.heads),
         });
         queries.extend_from_slice(packing.queries_of(pack));
     }

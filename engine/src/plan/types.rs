@@ -76,6 +76,8 @@ pub struct PlannedPack {
     pub tokens: Tokens,
     /// Tile that computes it.
     pub tile: Tile,
+    /// KV heads that a CTA of this tile computes side by side.
+    pub heads: u32,
 }
 
 /// Which CTA index of a launch computes which (pack, KV head).
@@ -90,7 +92,7 @@ pub enum CtaOrder {
 /// What the CTAs of a launch do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaunchKind {
-    /// One CTA a (pack, KV head), all of one tile shape.
+    /// One CTA a (pack, KV head or run of them), all of one tile shape.
     Attention(Tile),
     /// One CTA a query with two or more partials, over all heads.
     Merge,
@@ -169,6 +171,12 @@ pub struct LaunchPlan {
 }
 
 impl LaunchPlan {
+    /// CRC-32 of the plan as it is written, so that two captures of one plan know each other.
+    pub fn crc(&self) -> u32 {
+        // The plan is plain data; bytes of it that cannot be written would be a fault of the serialiser.
+        crc32fast::hash(&postcard::to_stdvec(self).unwrap_or_default())
+    }
+
     /// A pack.
     pub fn pack(&self, pack: PackIdx) -> &PlannedPack {
         &self.packs[pack.at()]
@@ -185,7 +193,8 @@ impl LaunchPlan {
         &self.order[launch.packs_begin as usize..launch.packs_end as usize]
     }
 
-    /// CTAs (or, for a persistent launch, tasks) of a launch.
+    /// CTAs (or, for a persistent launch, tasks) of a launch are numbered below this. A CTA that takes
+    /// several KV heads has the number of its first, so numbers may be left out; see [`Self::ctas`].
     pub fn cta_count(&self, launch: &Launch) -> u32 {
         match launch.kind {
             LaunchKind::Merge => self.merge.merged_queries().count() as u32,
@@ -195,7 +204,7 @@ impl LaunchPlan {
         }
     }
 
-    /// Which pack and KV head CTA (or task) `cta` of an attention launch computes.
+    /// Which pack and (first) KV head CTA (or task) `cta` of an attention launch computes.
     pub fn cta_work(&self, launch: &Launch, cta: u32) -> (PackIdx, u32) {
         let packs = launch.packs_end - launch.packs_begin;
         let (pack, head) = match launch.order {
@@ -205,9 +214,27 @@ impl LaunchPlan {
         (self.order[(launch.packs_begin + pack) as usize], head)
     }
 
+    /// The CTAs (or tasks) of a launch in launch order.
+    pub fn ctas(&self, launch: &Launch) -> Vec<u32> {
+        let numbers = 0..self.cta_count(launch);
+        if launch.kind == LaunchKind::Merge || self.packs_of(launch).iter().all(|pack| self.pack(*pack).heads <= 1) {
+            return numbers.collect();
+        }
+        let first_of_its_heads = |cta: &u32| {
+            let (pack, head) = self.cta_work(launch, *cta);
+            head.is_multiple_of(self.pack(pack).heads.max(1))
+        };
+        numbers.filter(first_of_its_heads).collect()
+    }
+
+    /// KV heads that the CTA computes whose first one is `head`.
+    pub fn cta_heads(&self, pack: PackIdx, head: u32) -> u32 {
+        self.pack(pack).heads.clamp(1, (self.shape.kv_heads - head).max(1))
+    }
+
     /// CTAs over all heads, merge excluded.
     pub fn attention_ctas(&self) -> u64 {
-        self.packs.len() as u64 * u64::from(self.shape.kv_heads)
+        self.packs.iter().map(|pack| u64::from(self.shape.kv_heads.div_ceil(pack.heads.max(1)))).sum()
     }
 
     /// KV tokens read per KV head, re-reads counted.

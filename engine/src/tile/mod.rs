@@ -7,7 +7,7 @@ mod solver;
 
 pub use paper::{Difference, differences, reported};
 pub use selector::{TileChoice, TileRule, select};
-pub use solver::{Constraint, Feasibility, TileSet, occupancy, shared_bytes, solve};
+pub use solver::{Constraint, Feasibility, TileKernel, TileSet, kernel, occupancy, solve};
 
 use serde::{Deserialize, Serialize};
 

@@ -4,6 +4,9 @@
 //! is taller than it must be. n: the largest that is not longer than the KV, since a larger n means
 //! fewer CTAs an SM and a shorter tail (PAT Figure 9), while an n beyond the KV computes padding.
 //!
+//! Where the device table holds a sweep of n by KV length (`tile_steps`), that decides n instead, as the
+//! paper's decision tree does.
+//!
 //! Worked number: 5 queries × group 4 = 20 rows → m = 32; 192 KV tokens → n = 128 on the list
 //! {16, 32, 64, 128}. The released code has the same rule with its limits spelled out: n = 16 below
 //! 32 tokens, 32 below 64, 64 below 128, else 128, and n at least 32 for m = 64.
@@ -51,10 +54,20 @@ pub fn select(set: &TileSet, rule: TileRule, rows: u32, tokens: Tokens) -> TileC
             TileChoice { tile, reason: "one fixed tile for every pack was asked for", runner_up: tile }
         }
         TileRule::Released => released(rows, tokens),
-        TileRule::Fitting => fitting(set.feasible(), rows, tokens),
+        TileRule::Fitting => measured(set, rows, tokens).unwrap_or_else(|| fitting(set.feasible(), rows, tokens)),
     }
 }
 
+/// The n that the device's sweep gives, where there is one for the m that holds the rows.
+fn measured(set: &TileSet, rows: u32, tokens: Tokens) -> Option<TileChoice> {
+    let m = set.feasible().iter().map(|t| t.m).find(|m| *m >= rows).unwrap_or_else(|| set.max_m());
+    let steps = || set.steps.iter().filter(move |step| step.m == m);
+    let chosen = steps().filter(|step| step.from_tokens <= tokens.0).max_by_key(|step| step.from_tokens)?;
+    let other = steps().find(|step| step.n != chosen.n).unwrap_or(chosen);
+    Some(TileChoice { tile: Tile { m, n: chosen.n }, reason: MEASURED, runner_up: Tile { m, n: other.n } })
+}
+
+const MEASURED: &str = "the smallest m that holds the rows, then the n that was fastest on this device at that KV length";
 const FITTING: &str = "the smallest m that holds the rows, then the largest n that the KV fills";
 const SHORT: &str = "the smallest m that holds the rows; the KV is shorter than every n of it, so the smallest";
 

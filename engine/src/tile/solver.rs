@@ -1,9 +1,9 @@
 //! Which tiles a device runs well: the constraints of PAT section 5.2, each shown for each shape.
 //!
 //! ```text
-//! ① shared memory   max((m + 2n)·d·b, 2·m·d·b) ≤ shared memory of a CTA
+//! ① shared memory   max((m + 2n)·d·b, 2·m·d·b), or the kernel's own figure, ≤ shared memory of a CTA
 //!   registers       R_thread ≤ 255 without spills, C·R_CTA ≤ registers of an SM
-//! ② in flight       C·n·d·b ≥ L·B / SMs          one K or V tile outstanding a CTA
+//! ② in flight       C·n·d·b ≥ L·B / SMs          one K or V tile outstanding a CTA, or a ring of them
 //! ③ MMA             m, n powers of two, at least 16
 //! ④ overlap         C ≥ 2
 //! ```
@@ -16,7 +16,7 @@
 //! twice into 164 KiB; 236 registers round to 240 × 128 threads = 30,720, twice into 65,536; so
 //! C = 2 and 2 · 128 · 128 · 2 B = 64 KiB are in flight against 1 µs · 2.039 TB/s / 108 = 18.4 KiB.
 
-use crate::hw::{Device, KernelResources};
+use crate::hw::{Device, KernelResources, TileStep};
 use crate::tile::Tile;
 use crate::units::Bytes;
 use crate::workload::Dtype;
@@ -67,6 +67,8 @@ pub struct Feasibility {
     pub registers_estimated: bool,
     /// Resident CTAs of an SM, C.
     pub ctas_per_sm: u32,
+    /// KV heads that a CTA computes side by side.
+    pub heads: u32,
     /// Bytes in flight of an SM.
     pub in_flight: Bytes,
     /// Bytes in flight of an SM that cover the latency.
@@ -88,6 +90,8 @@ pub struct TileSet {
     /// Every shape that was looked at, by m and then n.
     pub cells: Vec<Feasibility>,
     feasible: Vec<Tile>,
+    /// The n of each m by KV tokens, where measured.
+    pub(super) steps: Vec<TileStep>,
 }
 
 impl TileSet {
@@ -116,12 +120,45 @@ pub fn solve(device: &Device, head_dim: u32, dtype: Dtype) -> TileSet {
         }
     }
     let feasible = cells.iter().filter(|cell| cell.is_feasible()).map(|cell| cell.tile).collect();
-    TileSet { cells, feasible }
+    let of_feasible = |step: &TileStep| cells.iter().any(|c: &Feasibility| c.is_feasible() && c.tile == Tile { m: step.m, n: step.n });
+    let steps = device.tile_steps.iter().copied().filter(of_feasible).collect();
+    TileSet { feasible, steps, cells }
 }
 
-/// Dynamic shared memory of a tile: Q, one K and one V buffer, or the fp32 output staging that
+/// What a CTA of a tile takes and does on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileKernel {
+    /// Warps.
+    pub warps: u32,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Whether `registers` is a bound of ours and not the compiler's figure.
+    pub registers_estimated: bool,
+    /// Dynamic shared memory.
+    pub shared: Bytes,
+    /// Bytes that it keeps outstanding.
+    pub in_flight: Bytes,
+    /// KV heads that it computes side by side.
+    pub heads: u32,
+}
+
+/// What a CTA of `tile` takes and does at head dimension `head_dim`.
+pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileKernel {
+    let (resources, registers_estimated) = resources(device, tile, head_dim);
+    let one_tile = Bytes(u64::from(tile.n) * u64::from(head_dim) * dtype.bytes());
+    TileKernel {
+        warps: resources.warps,
+        registers: resources.registers,
+        registers_estimated,
+        shared: resources.shared.unwrap_or_else(|| one_buffer_bytes(tile, head_dim, dtype)),
+        in_flight: resources.in_flight.unwrap_or(one_tile),
+        heads: resources.heads,
+    }
+}
+
+/// Dynamic shared memory of PAT's kernel: Q, one K and one V buffer, or the fp32 output staging that
 /// takes their place at the end.
-pub fn shared_bytes(tile: Tile, head_dim: u32, dtype: Dtype) -> Bytes {
+fn one_buffer_bytes(tile: Tile, head_dim: u32, dtype: Dtype) -> Bytes {
     let row = u64::from(head_dim) * dtype.bytes();
     let (m, n) = (u64::from(tile.m), u64::from(tile.n));
     Bytes(((m + 2 * n) * row).max(2 * m * row))
@@ -129,12 +166,11 @@ pub fn shared_bytes(tile: Tile, head_dim: u32, dtype: Dtype) -> Bytes {
 
 /// Resident CTAs of an SM for a tile, 0 if not even one fits.
 pub fn occupancy(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> u32 {
-    let (resources, _) = resources(device, tile, head_dim);
-    occupancy_of(device, resources, shared_bytes(tile, head_dim, dtype))
+    occupancy_of(device, &kernel(device, tile, head_dim, dtype))
 }
 
-fn occupancy_of(device: &Device, kernel: KernelResources, shared: Bytes) -> u32 {
-    let by_shared = device.shared_per_sm.0 / (shared + device.shared_reserved_per_cta).0.max(1);
+fn occupancy_of(device: &Device, kernel: &TileKernel) -> u32 {
+    let by_shared = device.shared_per_sm.0 / (kernel.shared + device.shared_reserved_per_cta).0.max(1);
     let registers_per_warp = (kernel.registers * 32).next_multiple_of(device.register_granule_per_warp);
     let by_registers = device.registers_per_sm / (registers_per_warp * kernel.warps).max(1);
     let by_warps = device.warps_per_sm / kernel.warps.max(1);
@@ -155,15 +191,18 @@ fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bo
         n: tile.n,
         warps: tile.m.div_ceil(ROWS_PER_WARP),
         registers: same_n.max(accumulators),
+        shared: None,
+        in_flight: None,
+        heads: 1,
     };
     (kernel, true)
 }
 
 fn judge(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> Feasibility {
-    let (kernel, registers_estimated) = resources(device, tile, head_dim);
-    let shared = shared_bytes(tile, head_dim, dtype);
-    let ctas_per_sm = occupancy_of(device, kernel, shared);
-    let in_flight = Bytes(u64::from(ctas_per_sm) * u64::from(tile.n) * u64::from(head_dim) * dtype.bytes());
+    let kernel = kernel(device, tile, head_dim, dtype);
+    let shared = kernel.shared;
+    let ctas_per_sm = occupancy_of(device, &kernel);
+    let in_flight = Bytes(u64::from(ctas_per_sm) * kernel.in_flight.0);
     let needed = device.loaded_latency.as_f64() * 1e-9 * device.hbm_bytes_per_s as f64 / f64::from(device.sm_count);
     let in_flight_needed = Bytes(needed.ceil() as u64);
     let mut failed = Vec::new();
@@ -187,8 +226,9 @@ fn judge(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> Feasibilit
         warps: kernel.warps,
         shared,
         registers: kernel.registers,
-        registers_estimated,
+        registers_estimated: kernel.registers_estimated,
         ctas_per_sm,
+        heads: kernel.heads,
         in_flight,
         in_flight_needed,
         failed,
@@ -245,7 +285,7 @@ mod tests {
     #[test]
     fn occupancy_is_that_of_the_compiled_kernels() {
         let a100 = hw::find("a100-sxm-80gb").unwrap();
-        let h200 = hw::find("h200-sxm").unwrap();
+        let h100 = hw::find("h100-sxm").unwrap();
         let at = |device, m, n| occupancy(device, Tile { m, n }, 128, Dtype::F16);
         for (m, n, a, h) in [
             (64, 128, 2, 2),
@@ -261,7 +301,7 @@ mod tests {
             (16, 32, 7, 10),
             (16, 16, 12, 16),
         ] {
-            assert_eq!((at(a100, m, n), at(h200, m, n)), (a, h), "({m}, {n})");
+            assert_eq!((at(a100, m, n), at(h100, m, n)), (a, h), "({m}, {n})");
         }
     }
 }

@@ -159,6 +159,24 @@ impl Batch {
         self.decodes().map(|(_, request)| request.kv).sum()
     }
 
+    /// The same batch with block ids from 0 without holes, in the order of first use.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; none for a batch that stands.
+    pub fn renumbered(&self) -> Result<Self> {
+        let mut number = rustc_hash::FxHashMap::default();
+        let mut tables = BlockTables::new();
+        for request in 0..self.requests.len() {
+            let row = self.tables.row(QueryIdx::from(request)).iter().map(|block| {
+                let next = BlockIdx::from(number.len());
+                *number.entry(*block).or_insert(next)
+            });
+            let row: Vec<BlockIdx> = row.collect();
+            tables.push(row);
+        }
+        Self::new(self.name.clone(), self.shape, self.requests.clone(), tables)
+    }
+
     /// Refuses a batch that the present backends do not run.
     ///
     /// # Errors

@@ -25,6 +25,14 @@ impl Dtype {
         2
     }
 
+    /// The value of 16 bits of this type.
+    pub fn from_bits(self, bits: u16) -> f32 {
+        match self {
+            Self::F16 => half::f16::from_bits(bits).to_f32(),
+            Self::Bf16 => half::bf16::from_bits(bits).to_f32(),
+        }
+    }
+
     /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -57,12 +57,8 @@ pub(super) struct MainLoop {
 impl CostModel<'_> {
     /// What a tile's CTA takes of an SM.
     pub(super) fn footprint(&self, tile: Tile) -> Footprint {
-        let set = tile::solve(self.device, self.shape.head_dim, self.shape.dtype);
-        let (registers, warps) = set
-            .cell(tile)
-            .map_or((self.device.registers_per_thread, tile.m.div_ceil(16)), |cell| (cell.registers, cell.warps));
-        let shared = tile::shared_bytes(tile, self.shape.head_dim, self.shape.dtype);
-        self.footprint_of(shared.0, registers, warps)
+        let kernel = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype);
+        self.footprint_of(kernel.shared.0, kernel.registers, kernel.warps)
     }
 
     /// What a CTA of the merge kernel takes.
@@ -75,27 +71,27 @@ impl CostModel<'_> {
         Footprint { shared: shared + self.device.shared_reserved_per_cta.0, registers: per_warp * warps, warps }
     }
 
-    /// The main loop of a pack of one KV head of which the fraction `hit` is found in L2, and of
+    /// The main loop of a pack of `heads` KV heads of which the fraction `hit` is found in L2, and of
     /// whose queries `partials` write a partial, the others their output.
-    pub(super) fn main_loop(&self, pack: &PlannedPack, hit: f64, partials: u32) -> MainLoop {
+    pub(super) fn main_loop(&self, pack: &PlannedPack, heads: u32, hit: f64, partials: u32) -> MainLoop {
         let sim = &self.device.sim;
-        let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64();
-        let row = f64::from(self.shape.head_dim) * self.shape.dtype.bytes() as f64;
-        let in_flight = f64::from(pack.tile.n) * row;
+        let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64() * f64::from(heads);
+        let kernel = tile::kernel(self.device, pack.tile, self.shape.head_dim, self.shape.dtype);
+        let in_flight = kernel.in_flight.as_f64();
         let latency = (1.0 - hit) * self.device.loaded_latency.as_f64() + hit * sim.l2_latency.as_f64();
         let steps = (pack.tokens.0.div_ceil(u64::from(pack.tile.n)) as f64).max(1.0);
         let step_flop = 4.0 * f64::from(pack.tile.m) * f64::from(pack.tile.n) * f64::from(self.shape.head_dim);
-        let tensor = steps * step_flop / self.sm_flop_per_ns();
-        let warps = f64::from(pack.tile.m.div_ceil(16)).min(WARPS_FOR_FULL_TENSOR_RATE);
+        let tensor = steps * step_flop * f64::from(heads) / self.sm_flop_per_ns();
+        let warps = f64::from(pack.tile.m.div_ceil(16) * heads).min(WARPS_FOR_FULL_TENSOR_RATE);
         let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * sim.tile_step.as_f64();
         // One K and one V tile are fetched a step, each a latency at least.
         let memory = (loaded / in_flight * latency).max(latency);
         let time = memory.max(compute);
-        let heads = f64::from(self.shape.kv_heads);
-        let q = self.shape.query_bytes().as_f64() / heads * f64::from(pack.queries_len);
+        let share = f64::from(heads) / f64::from(self.shape.kv_heads);
+        let q = self.shape.query_bytes().as_f64() * share * f64::from(pack.queries_len);
         let output = self.shape.query_bytes().as_f64() * f64::from(pack.queries_len - partials);
         let partial = self.shape.partial_bytes().as_f64() * f64::from(partials);
-        let dram_write = (output + partial) / heads;
+        let dram_write = (output + partial) * share;
         MainLoop {
             time,
             first_tile: latency.min(time),
@@ -137,7 +133,8 @@ impl CostModel<'_> {
 /// The time that a plan of one CTA takes, in closed form: launch, prologue, main loop, epilogue.
 pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let model = CostModel { device, shape: &plan.shape };
-    let alone = model.main_loop(plan.packs.first()?, 0.0, 0);
+    let pack = plan.packs.first()?;
+    let alone = model.main_loop(pack, pack.heads, 0.0, 0);
     let limit = (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s()) * 1e-9;
     let sim = &device.sim;
     let fixed = sim.launch_latency + sim.cta_prologue + sim.cta_epilogue;

@@ -97,8 +97,6 @@ fn check_fit(model: &CostModel<'_>, plan: &LaunchPlan) -> Result<()> {
 }
 
 fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
-    // The plan is plain data; bytes of it that cannot be written would be a fault of the serialiser.
-    let plan_bytes = postcard::to_stdvec(plan).unwrap_or_default();
     Provenance {
         packscope: env!("CARGO_PKG_VERSION").to_owned(),
         backend: "sim".to_owned(),
@@ -107,10 +105,11 @@ fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
         device_name: device.name.clone(),
         driver: None,
         sm_clock_khz: None,
-        plan_crc: crc32fast::hash(&plan_bytes),
+        plan_crc: plan.crc(),
         command: command.to_owned(),
         sm_count: device.sm_count,
         clock_step: Nanos(1),
+        clock_error_ns: None,
         peak_bytes_per_s: device.hbm_bytes_per_s,
     }
 }

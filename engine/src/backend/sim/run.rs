@@ -43,8 +43,8 @@ struct Cta {
 #[derive(Debug)]
 struct Progress {
     footprint: Footprint,
-    /// CTAs (or tasks) in all, and taken so far.
-    ctas: u32,
+    /// CTAs (or tasks) in launch order, and how many are taken so far.
+    ctas: Vec<u32>,
     taken: u32,
     done: u32,
     /// Workers still to place, for a persistent launch.
@@ -133,13 +133,13 @@ impl<'a> Simulation<'a> {
     }
 
     fn launch_progress(&self, launch: &Launch) -> Progress {
-        let ctas = self.plan.cta_count(launch);
+        let ctas = self.plan.ctas(launch);
         let (footprint, workers) = match launch.kind {
             LaunchKind::Attention(tile) => (self.model.footprint(tile), 0),
             LaunchKind::Merge => (self.model.merge_footprint(), 0),
             LaunchKind::Persistent(tile) => {
                 let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
-                (self.model.footprint(tile), all.min(ctas))
+                (self.model.footprint(tile), all.min(ctas.len() as u32))
             }
         };
         Progress {
@@ -249,7 +249,7 @@ impl<'a> Simulation<'a> {
         while let Some(launch) = self.placing.front().copied() {
             let progress = &self.progress[launch as usize];
             let persistent = matches!(self.plan.launches[launch as usize].kind, LaunchKind::Persistent(_));
-            let left = if persistent { progress.workers } else { progress.ctas - progress.taken };
+            let left = if persistent { progress.workers } else { progress.ctas.len() as u32 - progress.taken };
             if left == 0 {
                 self.placing.pop_front();
                 continue;
@@ -268,7 +268,7 @@ impl<'a> Simulation<'a> {
     /// Gives the next CTA (or task) of a launch its lane.
     fn begin_cta(&mut self, launch: u32, (sm, lane): (usize, u32), footprint: Footprint, begin: f64) {
         let progress = &mut self.progress[launch as usize];
-        let index = progress.taken;
+        let index = progress.ctas[progress.taken as usize];
         progress.taken += 1;
         progress.begin = progress.begin.min(begin);
         let merge = self.plan.launches[launch as usize].kind == LaunchKind::Merge;
@@ -306,9 +306,10 @@ impl<'a> Simulation<'a> {
             self.model.merge_cta(starts[query + 1] - starts[query])
         } else {
             let (pack, head) = self.plan.cta_work(launch, span.cta);
+            let heads = self.plan.cta_heads(pack, head);
             let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
-            let hit = self.l2.touch(pack.at(), head, read);
-            self.model.main_loop(self.plan.pack(pack), hit, self.partials[pack.at()])
+            let hits: f64 = (head..head + heads).map(|head| self.l2.touch(pack.at(), head, read)).sum();
+            self.model.main_loop(self.plan.pack(pack), heads, hits / f64::from(heads), self.partials[pack.at()])
         };
         let cta = &mut self.ctas[slot as usize];
         cta.first_tile = self.now + work.first_tile;
@@ -357,7 +358,7 @@ impl<'a> Simulation<'a> {
         let progress = &mut self.progress[launch];
         progress.end = self.now;
         let persistent = matches!(self.plan.launches[launch].kind, LaunchKind::Persistent(_));
-        if persistent && progress.taken < progress.ctas {
+        if persistent && (progress.taken as usize) < progress.ctas.len() {
             progress.done += 1;
             // Rounding may have put the last span's end up to a nanosecond past now.
             let begin = self.now.ceil() + 1.0 + self.model.device.sim.queue_pop.as_f64();
@@ -371,7 +372,7 @@ impl<'a> Simulation<'a> {
     fn leave(&mut self, launch: usize, cta: &Cta) {
         self.sms.free(cta.sm, cta.span.slot, cta.footprint);
         self.progress[launch].done += 1;
-        if self.progress[launch].done == self.progress[launch].ctas {
+        if self.progress[launch].done as usize == self.progress[launch].ctas.len() {
             self.launch_done(launch);
         }
     }
@@ -382,11 +383,13 @@ impl<'a> Simulation<'a> {
         let heads = self.plan.shape.kv_heads as usize;
         let mut time = 0.0;
         for query in self.plan.queries_of(pack) {
-            let missing = &mut self.missing[query.at() * heads + head as usize];
-            *missing -= 1;
             let partials = self.plan.merge.of(*query).len() as u32;
-            if *missing == 0 && partials > 1 {
-                time += self.model.inline_merge(partials);
+            let first = query.at() * heads + head as usize;
+            for missing in &mut self.missing[first..first + self.plan.cta_heads(pack, head) as usize] {
+                *missing -= 1;
+                if *missing == 0 && partials > 1 {
+                    time += self.model.inline_merge(partials);
+                }
             }
         }
         time

@@ -1,0 +1,86 @@
+//! The GPU that is here as a device of the table.
+
+use kernels::{Compiler, GpuInfo, KernelSpec, Tile as KernelTile};
+
+use crate::backend::cuda::translate;
+use crate::error::Result;
+use crate::hw::{self, Device, KernelResources};
+use crate::units::Bytes;
+
+/// The built-in device of the same name, capability and SMs. Otherwise the built-in one of the nearest
+/// capability, with the driver's limits and our kernels' resources in place of its own; its bandwidths and
+/// simulator constants stay a guess until `packscope calibrate` has measured them.
+pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
+    let same = |device: &&Device| {
+        let (major, minor) = device.compute_capability;
+        let model = device.key.split('-').next().unwrap_or_default();
+        info.name.to_lowercase().contains(model)
+            && (u32::from(major), u32::from(minor)) == info.capability
+            && device.sm_count == info.sms
+    };
+    if let Some(device) = hw::builtin().iter().find(same) {
+        return Ok(device.clone());
+    }
+    let distance = |device: &&Device| u32::from(device.compute_capability.0).abs_diff(info.capability.0);
+    let Some(nearest) = hw::builtin().iter().min_by_key(distance) else {
+        return Err(crate::Error::Device("there is no built-in device to start from".to_owned()));
+    };
+    let mut device = Device {
+        key: key_of(&info.name),
+        name: info.name.clone(),
+        compute_capability: (info.capability.0 as u8, info.capability.1 as u8),
+        sm_count: info.sms,
+        shared_per_sm: Bytes(u64::from(info.shared_per_sm)),
+        shared_per_cta: Bytes(u64::from(info.shared_per_cta)),
+        registers_per_sm: info.registers_per_sm,
+        warps_per_sm: info.warps_per_sm,
+        ctas_per_sm: info.ctas_per_sm,
+        l2: Bytes(u64::from(info.l2_bytes)),
+        kernels: compiled(compiler)?,
+        ..nearest.clone()
+    };
+    let from = format!("taken from '{}' until `packscope calibrate` has measured it", nearest.key);
+    for field in ["hbm_bytes_per_s", "tensor_flops", "loaded_latency", "sim", "tile_steps"] {
+        device.sources.insert(field.to_owned(), from.clone());
+    }
+    for field in ["sm_count", "l2"] {
+        device.sources.insert(field.to_owned(), "the driver".to_owned());
+    }
+    device.sources.insert("kernels".to_owned(), "packscope's kernels, compiled here by NVRTC".to_owned());
+    device.validate()?;
+    Ok(device)
+}
+
+/// `NVIDIA H200` → `nvidia-h200`.
+fn key_of(name: &str) -> String {
+    let dashed: String = name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// Resources of every kernel at head dimension 128, from the compiler.
+pub(super) fn compiled(compiler: &Compiler) -> Result<Vec<KernelResources>> {
+    let mut kernels = Vec::new();
+    for m in [16, 32, 64] {
+        for n in [16, 32, 64, 128] {
+            let tile = KernelTile { m, n };
+            let spec = KernelSpec::new(&[tile], 128, kernels::Dtype::F16, false, false);
+            if spec.check().is_err() {
+                continue;
+            }
+            let resources = compiler.decode(&spec).map_err(translate)?.resources;
+            let stages = spec.stages_on(compiler.arch()).map_err(translate)?;
+            let heads = tile.heads_together();
+            kernels.push(KernelResources {
+                m,
+                n,
+                warps: resources.threads / 32,
+                registers: resources.registers,
+                shared: Some(Bytes(u64::from(resources.shared_bytes))),
+                // One stage of the ring holds Q; each of the others a K or V tile.
+                in_flight: Some(Bytes(u64::from((stages - 1) * n * heads * 128 * 2))),
+                heads,
+            });
+        }
+    }
+    Ok(kernels)
+}

@@ -1,0 +1,308 @@
+//! The CUDA backend: a launch plan on the GPU that is here, timed, traced and checked.
+//!
+//! ```text
+//! plan ─► lower ─► upload, compile ─┬─► plain build: repeats with cold or warm L2 ─► makespans
+//!                                   ├─► traced build: repeats ─► probe overhead
+//!                                   └─► traced build: one run ─► records ─► spans on one clock
+//! ```
+//!
+//! Timing and tracing are separate passes, so that a time is never one of a traced kernel. The thread that
+//! opens a [`Cuda`] owns the GPU; nothing here can be sent to another. After a failure the owner drops it
+//! and opens anew, since a fault leaves the context unusable.
+
+mod clock;
+mod device;
+mod lower;
+mod trace;
+
+use std::path::PathBuf;
+
+use kernels::{
+    Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream,
+    Strategy as KernelStrategy,
+};
+
+use crate::backend::cuda::lower::Lowered;
+use crate::backend::cuda::trace::Traced;
+use crate::cancel::Cancel;
+use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
+use crate::error::{Error, Result};
+use crate::hw::Device;
+use crate::numerics::{self, CheckReport, Input, Tensor};
+use crate::plan::{LaunchPlan, Strategy};
+use crate::units::Nanos;
+use crate::workload::{AttentionShape, Batch, BatchSpec};
+
+/// Traced runs, of which the one of median length is kept.
+const TRACED_RUNS: usize = 3;
+/// Seed of the values in the KV cache; any will do, since time does not depend on them.
+const SEED: u64 = 1;
+
+/// Told what the backend is at; a long first compilation is the reason.
+pub type Tell = Box<dyn Fn(&str)>;
+
+/// The GPU, its compiler, and the buffers that runs share.
+#[derive(Debug)]
+pub struct Cuda {
+    inputs: Option<Inputs>,
+    flush: Option<DeviceBuffer>,
+    stream: Stream,
+    compiler: Compiler,
+    gpu: Gpu,
+    device: Device,
+    clock_step: Nanos,
+}
+
+/// Q and the KV cache of one batch, filled with the values of [`Input`].
+#[derive(Debug)]
+struct Inputs {
+    shape: AttentionShape,
+    seed: u64,
+    queries: DeviceBuffer,
+    rows: usize,
+    cache: KvCache,
+}
+
+/// What to run.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The batch as edited, for the capture.
+    pub spec: &'a BatchSpec,
+    /// The batch.
+    pub batch: &'a Batch,
+    /// Its plan.
+    pub plan: &'a LaunchPlan,
+    /// Runs that count; five warm-ups come before them.
+    pub repeats: u32,
+    /// State of L2 before each.
+    pub l2: L2State,
+    /// Whether the launches are replayed as a CUDA graph.
+    pub graph: bool,
+    /// The command line or window action, for the capture.
+    pub command: &'a str,
+}
+
+impl Cuda {
+    /// Opens the first GPU; `cache` is the folder for compiled kernels.
+    ///
+    /// # Errors
+    /// [`Error::Hardware`] where driver, GPU or NVRTC are missing, with the remedy.
+    pub fn open(cache: Option<PathBuf>, tell: Tell) -> Result<Self> {
+        let gpu = Gpu::open(0).map_err(translate)?;
+        let compiler = Compiler::new(gpu.arch(), cache).map_err(translate)?.on_compile(move |event| {
+            tell(&format!("compiled {} in {:.1} s", event.what, event.took.as_secs_f64()));
+        });
+        let stream = gpu.stream().map_err(translate)?;
+        let clock_step = Nanos(kernels::clock_step(&gpu, &compiler, &stream).map_err(translate)?);
+        let device = device::describe(gpu.info(), &compiler)?;
+        Ok(Self { inputs: None, flush: None, stream, compiler, gpu, device, clock_step })
+    }
+
+    /// The GPU as a device of the table: the built-in entry where there is one.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Runs a plan: plain repeats for the times, then traced ones for the spans.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`] when the GPU fails or has too little memory, [`Error::Unsupported`] for a plan
+    /// without kernels, [`Error::Cancelled`].
+    pub fn run(&mut self, job: &Job<'_>, cancel: &Cancel) -> Result<Capture> {
+        job.batch.require_decode_only("the GPU")?;
+        let batch = dense(job.batch)?;
+        let lowered = lower::lower(&batch, job.plan)?;
+        self.prepare(&batch, SEED)?;
+        if job.l2 == L2State::Cold && self.flush.is_none() {
+            // Larger than any L2, so that nothing of the inputs is left in it.
+            self.flush = Some(self.gpu.allocate(512 << 20).map_err(translate)?);
+        }
+        let plain = self.decode(&batch, job.plan, &lowered, 0)?;
+        cancel.check()?;
+        let plain_times = self.time(&plain, job)?;
+        drop(plain);
+        cancel.check()?;
+        let records = records_of(job.plan);
+        let traced = self.decode(&batch, job.plan, &lowered, records)?;
+        let traced_times = self.time(&traced, job)?;
+        cancel.check()?;
+        let (spans, lost) = self.trace(&traced, job)?;
+        let mut warnings = lowered.warnings;
+        if lost > 0 {
+            warnings.push(Warning { text: format!("{lost} trace records were lost, and as many CTAs are missing") });
+        }
+        let overhead = median(&traced_times) / median(&plain_times) - 1.0;
+        Ok(Capture {
+            provenance: self.provenance(job, &spans),
+            batch: job.spec.clone(),
+            plan: job.plan.clone(),
+            times: RunTimes { makespans: plain_times.iter().map(|us| Nanos((us * 1e3).round() as u64)).collect(), l2: job.l2 },
+            kernels: spans.kernels,
+            spans: spans.spans,
+            counters: Vec::new(),
+            probe_overhead: overhead.is_finite().then_some(overhead),
+            warnings,
+        })
+    }
+
+    /// Runs a plan once on fresh random input with poisoned outputs, and compares with the f64 reference.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn check(&mut self, batch: &Batch, plan: &LaunchPlan, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
+        batch.require_decode_only("the GPU")?;
+        let batch = dense(batch)?;
+        let lowered = lower::lower(&batch, plan)?;
+        self.prepare(&batch, seed)?;
+        let decode = self.decode(&batch, plan, &lowered, 0)?;
+        decode.poison(&self.stream).map_err(translate)?;
+        decode.launch(&self.stream).map_err(translate)?;
+        self.stream.synchronize().map_err(translate)?;
+        let output = decode.output().map_err(translate)?;
+        let dim = batch.shape.head_dim as usize;
+        numerics::check_rows(&batch, seed, cancel, |_, query, head| {
+            let first = (query.at() * batch.shape.query_heads as usize + head as usize) * dim;
+            output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
+        })
+    }
+
+    /// Makes Q and KV cache for a batch, unless those of the last run serve.
+    fn prepare(&mut self, batch: &Batch, seed: u64) -> Result<()> {
+        let shape = lower::shape(&batch.shape);
+        let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap_or(1);
+        let rows = batch.requests().len() * shape.q_heads as usize;
+        if let Some(held) = &self.inputs
+            && held.shape == batch.shape
+            && held.seed == seed
+            && held.rows >= rows
+            && held.cache.blocks >= blocks
+        {
+            return Ok(());
+        }
+        // Before the new ones are made, or both would have to fit.
+        self.inputs = None;
+        let fill = |bytes: usize, tensor: Tensor| {
+            let buffer = self.gpu.allocate(bytes)?;
+            let seed = Input::new(seed, batch.shape).seed(tensor);
+            kernels::fill_random(&self.gpu, &self.compiler, &self.stream, &buffer, shape.dtype, seed)?;
+            Ok(buffer)
+        };
+        let cache_bytes = KvCache::bytes(&shape, blocks);
+        let cache = KvCache {
+            k: fill(cache_bytes, Tensor::K).map_err(translate)?,
+            v: fill(cache_bytes, Tensor::V).map_err(translate)?,
+            layout: KvLayout::Nhd,
+            blocks,
+        };
+        let queries = fill(rows * shape.head_dim as usize * 2, Tensor::Q).map_err(translate)?;
+        self.inputs = Some(Inputs { shape: batch.shape, seed, queries, rows, cache });
+        Ok(())
+    }
+
+    fn decode(&self, batch: &Batch, plan: &LaunchPlan, lowered: &Lowered, trace_capacity: u32) -> Result<Decode> {
+        let Some(inputs) = &self.inputs else { return Err(Error::Gpu("no inputs were made".to_owned())) };
+        let options = DecodeOptions { trace_capacity, ..DecodeOptions::new(strategy(plan.strategy)) };
+        let shape = lower::shape(&batch.shape);
+        let (queries, cache) = (&inputs.queries, &inputs.cache);
+        Decode::new(&self.gpu, &self.compiler, &shape, cache, queries, &lowered.arrays(), &options).map_err(translate)
+    }
+
+    /// Times of the repeats, µs, events around the whole call.
+    fn time(&mut self, decode: &Decode, job: &Job<'_>) -> Result<Vec<f64>> {
+        let flush = if job.l2 == L2State::Cold { self.flush.take() } else { None };
+        let protocol = Protocol { warm_ups: 5, repeats: job.repeats.max(1), flush, graph: job.graph };
+        let timing = protocol.time(&self.gpu, &self.stream, |stream| decode.launch(stream));
+        self.flush = protocol.flush.or_else(|| self.flush.take());
+        Ok(timing.map_err(translate)?.micros)
+    }
+
+    /// Traced runs one by one; the one of median length becomes spans.
+    fn trace(&self, decode: &Decode, job: &Job<'_>) -> Result<(Traced, u32)> {
+        let stamps = Stamps::new(&self.gpu, &self.compiler, 2).map_err(translate)?;
+        let mut runs = Vec::new();
+        for run in 0..TRACED_RUNS {
+            let one = || {
+                if let Some(flush) = self.flush.as_ref().filter(|_| job.l2 == L2State::Cold) {
+                    flush.fill(run as u8, &self.stream)?;
+                }
+                decode.clear_trace()?;
+                self.stream.synchronize()?;
+                stamps.stamp(0, &self.stream)?;
+                decode.launch(&self.stream)?;
+                stamps.stamp(1, &self.stream)?;
+                self.stream.synchronize()?;
+                Ok((stamps.read()?, decode.trace()?))
+            };
+            let (times, (records, lost)) = one().map_err(translate)?;
+            runs.push((times[1].saturating_sub(times[0]), times[0], records, lost));
+        }
+        runs.sort_by_key(|run| run.0);
+        let (_, origin, records, lost) = runs.swap_remove(runs.len() / 2);
+        Ok((trace::spans(job.plan, &records, origin)?, lost))
+    }
+
+    fn provenance(&self, job: &Job<'_>, traced: &Traced) -> Provenance {
+        let info = self.gpu.info();
+        let version = info.driver_version;
+        Provenance {
+            packscope: env!("CARGO_PKG_VERSION").to_owned(),
+            backend: "cuda".to_owned(),
+            source: Source::Measured,
+            device: self.device.key.clone(),
+            device_name: info.name.clone(),
+            driver: Some(format!("CUDA {}.{}", version / 1000, version % 1000 / 10)),
+            sm_clock_khz: Some(traced.clock_khz),
+            plan_crc: job.plan.crc(),
+            command: job.command.to_owned(),
+            sm_count: info.sms,
+            clock_step: self.clock_step,
+            clock_error_ns: Some(traced.clock_error),
+            peak_bytes_per_s: self.device.hbm_bytes_per_s,
+        }
+    }
+}
+
+/// Trace records of a run: one a (pack, KV head), one a merged query.
+fn records_of(plan: &LaunchPlan) -> u32 {
+    plan.packs.len() as u32 * plan.shape.kv_heads + plan.merge.merged_queries().count() as u32
+}
+
+fn strategy(strategy: Strategy) -> KernelStrategy {
+    match strategy {
+        Strategy::Serial => KernelStrategy::Serial,
+        Strategy::Streams => KernelStrategy::Streams,
+        Strategy::Fused => KernelStrategy::Fused,
+    }
+}
+
+/// The batch with block ids that are places in a cache without holes.
+fn dense(batch: &Batch) -> Result<std::borrow::Cow<'_, Batch>> {
+    let tables = batch.tables();
+    let largest = tables.all().iter().map(|block| block.at()).max().unwrap_or(0);
+    if largest < 2 * tables.all().len() + 1024 {
+        return Ok(std::borrow::Cow::Borrowed(batch));
+    }
+    batch.renumbered().map(std::borrow::Cow::Owned)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => sorted[n / 2 - 1].midpoint(sorted[n / 2]),
+    }
+}
+
+/// The kernels' errors as the engine's: what is missing, what cannot be, what failed.
+fn translate(error: KernelError) -> Error {
+    match error {
+        KernelError::NoDriver | KernelError::NoCompiler | KernelError::NoGpu { .. } | KernelError::TooOld { .. } => {
+            Error::Hardware(error.to_string())
+        }
+        KernelError::Unsupported(limit) => Error::Unsupported { who: "the GPU".to_owned(), limit },
+        KernelError::Plan(what) => Error::Plan(what),
+        other => Error::Gpu(other.to_string()),
+    }
+}

@@ -1,0 +1,176 @@
+//! From the records that the kernels wrote to the spans of a capture.
+//!
+//! ```text
+//! records ─► fitted clocks ─► one span a CTA of the plan ─► residency lanes ─► windows of the launches
+//! ```
+//!
+//! A record is one (pack, KV head). A CTA that computes several heads side by side wrote one for each; its
+//! span goes from the first begin to the last end. Its warps may run ahead into the CTA's next task, so in
+//! a persistent launch a span begins where the CTA's last one ended at the earliest.
+
+use std::collections::BTreeMap;
+
+use kernels::TraceRecord;
+
+use crate::backend::cuda::clock::{ClockFit, Pair};
+use crate::capture::{KernelWindow, Span, SpanKind, Spans};
+use crate::error::{Error, Result};
+use crate::plan::{CtaOrder, LaunchKind, LaunchPlan};
+use crate::units::Nanos;
+
+/// What a traced run gave.
+#[derive(Debug)]
+pub(super) struct Traced {
+    pub(super) spans: Spans,
+    pub(super) kernels: Vec<KernelWindow>,
+    /// SM clock while it ran, kHz.
+    pub(super) clock_khz: u32,
+    /// See [`ClockFit::error`].
+    pub(super) clock_error: f64,
+}
+
+/// Makes spans of records. Times count from `origin`, a reading of the GPU's timer before the launch.
+pub(super) fn spans(plan: &LaunchPlan, records: &[TraceRecord], origin: u64) -> Result<Traced> {
+    let pairs: Vec<Pair> = records
+        .iter()
+        .flat_map(|r| [(r.begin_clock, r.begin_ns), (r.end_clock, r.end_ns)].map(|(clock, ns)| Pair { sm: r.sm, clock, ns }))
+        .collect();
+    let fit = ClockFit::new(&pairs, origin)
+        .ok_or_else(|| Error::Gpu(format!("its trace holds {} records, too few to place in time", records.len())))?;
+    let mut by_cta = gather(plan, records, &fit)?;
+    part_tasks(plan, &mut by_cta);
+    let mut spans: Vec<Span> = by_cta.into_values().collect();
+    lanes(&mut spans);
+    let kernels = windows(plan, &spans);
+    let clock_khz = (1e6 / fit.rate).round() as u32;
+    Ok(Traced { spans: Spans::from_unsorted(spans), kernels, clock_khz, clock_error: fit.error })
+}
+
+/// Where a span ran: launch, then CTA of the plan.
+type Key = (u32, u32);
+
+/// One span a CTA of the plan; `slot` holds the CTA's number on the GPU for now.
+fn gather(plan: &LaunchPlan, records: &[TraceRecord], fit: &ClockFit) -> Result<BTreeMap<Key, Span>> {
+    let launch_of = launches_by_task(plan);
+    let merges: BTreeMap<u32, u32> =
+        plan.merge.merged_queries().zip(0..).map(|(query, cta)| (query.0, cta)).collect();
+    let merge_launch = plan.launches.iter().position(|launch| launch.kind == LaunchKind::Merge);
+    let mut by_cta: BTreeMap<Key, Span> = BTreeMap::new();
+    for record in records {
+        let strange = || Error::Gpu(format!("its trace names task {}, which the plan has not", record.task));
+        let (launch, cta, kind) = if record.task == TraceRecord::MERGE {
+            let cta = merges.get(&record.kv_head).ok_or_else(strange)?;
+            (merge_launch.ok_or_else(strange)? as u32, *cta, SpanKind::Merge)
+        } else {
+            let launch = *launch_of.get(record.task as usize).ok_or_else(strange)?;
+            (launch, cta_of(plan, launch, record), SpanKind::Attention)
+        };
+        let at = |clock| Nanos(fit.nanos(record.sm, clock).max(0.0).round() as u64);
+        let span = Span {
+            kind,
+            launch,
+            cta,
+            sm: record.sm,
+            slot: record.cta,
+            begin: at(record.begin_clock),
+            first_tile: at(record.first_tile_clock),
+            loop_end: at(record.main_done_clock),
+            end: at(record.end_clock),
+        };
+        by_cta.entry((launch, cta)).and_modify(|whole| join(whole, &span)).or_insert(span);
+    }
+    Ok(by_cta)
+}
+
+/// The launch of each task; tasks are numbered in the order of the plan's packs over all launches.
+fn launches_by_task(plan: &LaunchPlan) -> Vec<u32> {
+    let mut launch_of = vec![0; plan.order.len()];
+    for (at, launch) in plan.launches.iter().enumerate() {
+        launch_of[launch.packs_begin as usize..launch.packs_end as usize].fill(at as u32);
+    }
+    launch_of
+}
+
+fn cta_of(plan: &LaunchPlan, launch: u32, record: &TraceRecord) -> u32 {
+    let launch = &plan.launches[launch as usize];
+    let (position, packs) = (record.task - launch.packs_begin, launch.packs_end - launch.packs_begin);
+    let heads = plan.pack(plan.order[record.task as usize]).heads.max(1);
+    let head = record.kv_head / heads * heads;
+    match launch.order {
+        CtaOrder::PackFastest => position + packs * head,
+        CtaOrder::HeadFastest => position * plan.shape.kv_heads + head,
+    }
+}
+
+/// The heads of a CTA are one span.
+fn join(whole: &mut Span, head: &Span) {
+    whole.begin = whole.begin.min(head.begin);
+    whole.first_tile = whole.first_tile.min(head.first_tile);
+    whole.loop_end = whole.loop_end.max(head.loop_end);
+    whole.end = whole.end.max(head.end);
+}
+
+/// Parts the tasks of each persistent CTA from each other, and gives every span a length.
+fn part_tasks(plan: &LaunchPlan, by_cta: &mut BTreeMap<Key, Span>) {
+    let mut order: Vec<Key> = by_cta.keys().copied().collect();
+    order.sort_by_key(|key| {
+        let span = &by_cta[key];
+        (span.launch, span.slot, span.end, span.begin)
+    });
+    let mut before: Option<Span> = None;
+    for key in order {
+        let Some(span) = by_cta.get_mut(&key) else { continue };
+        let persistent = matches!(plan.launches[span.launch as usize].kind, LaunchKind::Persistent(_));
+        if let Some(last) = before.filter(|last| persistent && (last.launch, last.slot) == (span.launch, span.slot)) {
+            span.begin = span.begin.max(last.end);
+        }
+        span.end = span.end.max(span.begin + Nanos(1));
+        span.first_tile = span.first_tile.clamp(span.begin, span.end);
+        span.loop_end = span.loop_end.clamp(span.first_tile, span.end);
+        before = Some(*span);
+    }
+}
+
+/// A CTA keeps the first lane of its SM that was free when it began.
+fn lanes(spans: &mut [Span]) {
+    let mut residents: BTreeMap<(u32, u32, u32), (Nanos, Nanos)> = BTreeMap::new();
+    for span in &*spans {
+        let stay = residents.entry((span.sm, span.launch, span.slot)).or_insert((span.begin, span.end));
+        *stay = (stay.0.min(span.begin), stay.1.max(span.end));
+    }
+    let mut arrivals: Vec<_> = residents.iter().map(|(&(sm, launch, cta), &(begin, end))| (sm, begin, end, launch, cta)).collect();
+    arrivals.sort_unstable();
+    let mut free_at: BTreeMap<u32, Vec<Nanos>> = BTreeMap::new();
+    let mut lane_of = BTreeMap::new();
+    for (sm, begin, end, launch, cta) in arrivals {
+        let lanes = free_at.entry(sm).or_default();
+        let lane = lanes.iter().position(|free| *free <= begin).unwrap_or_else(|| {
+            lanes.push(Nanos::ZERO);
+            lanes.len() - 1
+        });
+        lanes[lane] = end;
+        lane_of.insert((sm, launch, cta), lane as u32);
+    }
+    for span in spans {
+        span.slot = lane_of[&(span.sm, span.launch, span.slot)];
+    }
+}
+
+/// A launch could begin when those that it waits for were done; the first ones at the start of the run.
+fn windows(plan: &LaunchPlan, spans: &[Span]) -> Vec<KernelWindow> {
+    let mut windows: Vec<Option<(Nanos, Nanos)>> = vec![None; plan.launches.len()];
+    for span in spans {
+        let window = windows[span.launch as usize].get_or_insert((span.begin, span.end));
+        *window = (window.0.min(span.begin), window.1.max(span.end));
+    }
+    let end_of = |launch: u32| windows.get(launch as usize).copied().flatten().map_or(Nanos::ZERO, |window| window.1);
+    let mut kernels = Vec::new();
+    for (at, launch) in plan.launches.iter().enumerate() {
+        let Some((begin, end)) = windows[at] else { continue };
+        let before = (0..at).rev().find(|other| plan.launches[*other].stream == launch.stream);
+        let waits = launch.after.iter().copied().chain(before.map(|other| other as u32));
+        let ready = waits.map(end_of).max().unwrap_or(Nanos::ZERO).min(begin);
+        kernels.push(KernelWindow { launch: at as u32, ready, begin, end });
+    }
+    kernels
+}

@@ -1,0 +1,55 @@
+//! The device's own clock: its step, and stamps before and after a call.
+
+use crate::compile::Compiler;
+use crate::error::KernelError;
+use crate::gpu::{DeviceBuffer, Function, Gpu, Stream};
+
+#[repr(C)]
+struct StampParams {
+    to: u64,
+}
+
+/// `%globaltimer` at moments of a stream: a kernel of one thread that writes it down.
+#[derive(Debug)]
+pub struct Stamps {
+    function: Function,
+    values: DeviceBuffer,
+    count: usize,
+}
+
+impl Stamps {
+    /// Room for `count` stamps.
+    pub fn new(gpu: &Gpu, compiler: &Compiler, count: usize) -> Result<Self, KernelError> {
+        let mut kernel = compiler.limits("packscope_stamp")?;
+        kernel.resources.threads = 32;
+        Ok(Self { function: gpu.load(&kernel)?, values: gpu.upload(&vec![0_u64; count])?, count })
+    }
+
+    /// Queues a stamp on `stream`, into place `at`.
+    pub fn stamp(&self, at: usize, stream: &Stream) -> Result<(), KernelError> {
+        if at >= self.count {
+            return Err(KernelError::Plan(format!("stamp {at} of {}", self.count)));
+        }
+        let params = StampParams { to: self.values.address() + at as u64 * 8 };
+        // SAFETY: the structure is the kernel's only parameter; it writes one of the `count` values of a live buffer.
+        unsafe { self.function.launch(1, 32, stream, &params) }
+    }
+
+    /// The stamps in nanoseconds; wait for the stream first.
+    pub fn read(&self) -> Result<Vec<u64>, KernelError> {
+        self.values.read(0, self.count)
+    }
+}
+
+/// The step in which `%globaltimer` advances, in nanoseconds: the least difference among 100,000 readings.
+pub fn clock_step(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Result<u64, KernelError> {
+    let mut kernel = compiler.limits("packscope_clock_step")?;
+    kernel.resources.threads = 32;
+    let function = gpu.load(&kernel)?;
+    let value = gpu.upload(&[0_u64])?;
+    let params = StampParams { to: value.address() };
+    // SAFETY: the structure is the kernel's only parameter; it writes the one value of a live buffer.
+    unsafe { function.launch(1, 32, stream, &params)? };
+    stream.synchronize()?;
+    Ok(value.read::<u64>(0, 1)?[0])
+}
