@@ -143,7 +143,13 @@ impl Compiler {
 
     /// The kernels that measure what the GPU can do; `entry` names one of them.
     pub(crate) fn limits(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
-        self.compile(entry, "limits_kernel.cu", LIMITS, &["-DPS_BF16=0".to_owned(), "-DPS_TRACE=0".to_owned()], "limits")
+        self.compile(
+            entry,
+            "limits_kernel.cu",
+            LIMITS,
+            &["-DPS_BF16=0".to_owned(), "-DPS_TRACE=0".to_owned()],
+            "limits",
+        )
     }
 
     fn compile(

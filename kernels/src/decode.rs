@@ -279,8 +279,11 @@ impl Decode {
             let grid = items.len() as u32;
             self.push(gpu, shape, cache, &spec, function, residency, &items, grid, base)?;
         }
-        let merged: Vec<u32> =
-            (0..plan.num_queries).zip(plan.merge_offsets.windows(2)).filter(|(_, run)| run[1] - run[0] > 1).map(|(q, _)| q).collect();
+        let merged: Vec<u32> = (0..plan.num_queries)
+            .zip(plan.merge_offsets.windows(2))
+            .filter(|(_, run)| run[1] - run[0] > 1)
+            .map(|(q, _)| q)
+            .collect();
         if !merged.is_empty() {
             let spec = Self::spec(shape, plan.tiles, options);
             let function = gpu.load(&compiler.merge(&spec)?)?;

@@ -42,10 +42,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
     } else {
         let table = figures::table(&runs);
         let source = runs.first().map_or("", |run| run.source);
-        output::print(&format!(
-            "{}\non {}, all times {source}\n\n{table}\n{}",
-            spec.name, device.name, spec.look_for
-        ))?;
+        output::print(&format!("{}\non {}, all times {source}\n\n{table}\n{}", spec.name, device.name, spec.look_for))?;
     }
     for file in files {
         output::note(&format!("wrote {}", file.display()));

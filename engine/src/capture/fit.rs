@@ -20,7 +20,7 @@ pub(super) fn plan_fits(plan: &LaunchPlan) -> Fits {
     plan.shape.validate().map_err(|error| error.to_string())?;
     let (packs, slots) = (plan.packs.len() as u64, plan.queries.len() as u64);
     for (position, pack) in plan.packs.iter().enumerate() {
-        if u64::from(pack.slots_begin) + u64::from(pack.queries_len) > slots 
+        if u64::from(pack.slots_begin) + u64::from(pack.queries_len) > slots
             || pack.blocks_begin > pack.blocks_end
             || pack.heads == 0
         {

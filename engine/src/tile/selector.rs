@@ -67,7 +67,8 @@ fn measured(set: &TileSet, rows: u32, tokens: Tokens) -> Option<TileChoice> {
     Some(TileChoice { tile: Tile { m, n: chosen.n }, reason: MEASURED, runner_up: Tile { m, n: other.n } })
 }
 
-const MEASURED: &str = "the smallest m that holds the rows, then the n that was fastest on this device at that KV length";
+const MEASURED: &str =
+    "the smallest m that holds the rows, then the n that was fastest on this device at that KV length";
 const FITTING: &str = "the smallest m that holds the rows, then the largest n that the KV fills";
 const SHORT: &str = "the smallest m that holds the rows; the KV is shorter than every n of it, so the smallest";
 

@@ -120,7 +120,9 @@ pub fn solve(device: &Device, head_dim: u32, dtype: Dtype) -> TileSet {
         }
     }
     let feasible = cells.iter().filter(|cell| cell.is_feasible()).map(|cell| cell.tile).collect();
-    let of_feasible = |step: &TileStep| cells.iter().any(|c: &Feasibility| c.is_feasible() && c.tile == Tile { m: step.m, n: step.n });
+    let of_feasible = |step: &TileStep| {
+        cells.iter().any(|c: &Feasibility| c.is_feasible() && c.tile == Tile { m: step.m, n: step.n })
+    };
     let steps = device.tile_steps.iter().copied().filter(of_feasible).collect();
     TileSet { feasible, steps, cells }
 }

@@ -56,9 +56,9 @@ impl ClockFit {
 
     /// A clock reading of an SM in nanoseconds after the origin; readings of one SM keep their order.
     pub(super) fn nanos(&self, sm: u32, clock: u64) -> f64 {
-        self.offsets.get(&sm).map_or(0.0, |(first, offset)| {
-            self.rate * (clock.wrapping_sub(*first).cast_signed() as f64) + offset
-        })
+        self.offsets
+            .get(&sm)
+            .map_or(0.0, |(first, offset)| self.rate * (clock.wrapping_sub(*first).cast_signed() as f64) + offset)
     }
 }
 

@@ -18,8 +18,8 @@ mod trace;
 use std::path::PathBuf;
 
 use kernels::{
-    Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream,
-    Strategy as KernelStrategy,
+    Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps,
+    Strategy as KernelStrategy, Stream,
 };
 
 use crate::backend::cuda::lower::Lowered;
@@ -136,7 +136,10 @@ impl Cuda {
             provenance: self.provenance(job, &spans),
             batch: job.spec.clone(),
             plan: job.plan.clone(),
-            times: RunTimes { makespans: plain_times.iter().map(|us| Nanos((us * 1e3).round() as u64)).collect(), l2: job.l2 },
+            times: RunTimes {
+                makespans: plain_times.iter().map(|us| Nanos((us * 1e3).round() as u64)).collect(),
+                l2: job.l2,
+            },
             kernels: spans.kernels,
             spans: spans.spans,
             counters: Vec::new(),

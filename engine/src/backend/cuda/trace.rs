@@ -33,7 +33,9 @@ pub(super) struct Traced {
 pub(super) fn spans(plan: &LaunchPlan, records: &[TraceRecord], origin: u64) -> Result<Traced> {
     let pairs: Vec<Pair> = records
         .iter()
-        .flat_map(|r| [(r.begin_clock, r.begin_ns), (r.end_clock, r.end_ns)].map(|(clock, ns)| Pair { sm: r.sm, clock, ns }))
+        .flat_map(|r| {
+            [(r.begin_clock, r.begin_ns), (r.end_clock, r.end_ns)].map(|(clock, ns)| Pair { sm: r.sm, clock, ns })
+        })
         .collect();
     let fit = ClockFit::new(&pairs, origin)
         .ok_or_else(|| Error::Gpu(format!("its trace holds {} records, too few to place in time", records.len())))?;
@@ -52,8 +54,7 @@ type Key = (u32, u32);
 /// One span a CTA of the plan; `slot` holds the CTA's number on the GPU for now.
 fn gather(plan: &LaunchPlan, records: &[TraceRecord], fit: &ClockFit) -> Result<BTreeMap<Key, Span>> {
     let launch_of = launches_by_task(plan);
-    let merges: BTreeMap<u32, u32> =
-        plan.merge.merged_queries().zip(0..).map(|(query, cta)| (query.0, cta)).collect();
+    let merges: BTreeMap<u32, u32> = plan.merge.merged_queries().zip(0..).map(|(query, cta)| (query.0, cta)).collect();
     let merge_launch = plan.launches.iter().position(|launch| launch.kind == LaunchKind::Merge);
     let mut by_cta: BTreeMap<Key, Span> = BTreeMap::new();
     for record in records {
@@ -138,7 +139,8 @@ fn lanes(spans: &mut [Span]) {
         let stay = residents.entry((span.sm, span.launch, span.slot)).or_insert((span.begin, span.end));
         *stay = (stay.0.min(span.begin), stay.1.max(span.end));
     }
-    let mut arrivals: Vec<_> = residents.iter().map(|(&(sm, launch, cta), &(begin, end))| (sm, begin, end, launch, cta)).collect();
+    let mut arrivals: Vec<_> =
+        residents.iter().map(|(&(sm, launch, cta), &(begin, end))| (sm, begin, end, launch, cta)).collect();
     arrivals.sort_unstable();
     let mut free_at: BTreeMap<u32, Vec<Nanos>> = BTreeMap::new();
     let mut lane_of = BTreeMap::new();

@@ -12,6 +12,7 @@
 use crate::hw::Device;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::tile::{self, Tile};
+use crate::units::PackIdx;
 use crate::workload::AttentionShape;
 
 /// Warps that keep the tensor cores of an SM busy: one on each of its four quarters.
@@ -134,7 +135,7 @@ impl CostModel<'_> {
 pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let model = CostModel { device, shape: &plan.shape };
     let pack = plan.packs.first()?;
-    let alone = model.main_loop(pack, pack.heads, 0.0, 0);
+    let alone = model.main_loop(pack, plan.cta_heads(PackIdx(0), 0), 0.0, 0);
     let limit = (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s()) * 1e-9;
     let sim = &device.sim;
     let fixed = sim.launch_latency + sim.cta_prologue + sim.cta_epilogue;
