@@ -70,7 +70,7 @@ fn capture(count: u64) -> Capture {
             merge: MergePlan::default(),
             decisions: Vec::new(),
         },
-        times: RunTimes { makespans: Vec::new(), l2: L2State::Cold },
+        times: RunTimes { makespans: Vec::new(), l2: L2State::Cold, upload: None },
         kernels: Vec::new(),
         counters: Vec::new(),
         probe_overhead: None,

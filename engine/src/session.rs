@@ -230,6 +230,19 @@ impl Runner {
         None
     }
 
+    /// What the GPU can do at best, measured now; `None` for the simulator.
+    ///
+    /// # Errors
+    /// [`crate::Error::Gpu`].
+    pub fn limits(&mut self) -> Result<Option<metrics::Limits>> {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            let (read, flops) = gpu.limits()?;
+            return Ok(Some(metrics::Limits { read, flops }));
+        }
+        Ok(None)
+    }
+
     /// Runs a plan.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use engine::capture;
 
 use crate::program::{fixture, packscope, packscope_in};
 
-/// The file of version 1, as the first build wrote it. It is never rewritten: a later build reads
+/// The file of version 1. Until a release it is made anew when the layout changes; after that a later build reads
 /// it as it stands.
 const VERSION_1: &str = "capture-v1.pscope";
 

@@ -4,10 +4,11 @@
 use engine::cancel::Cancel;
 use engine::plan::Strategy as LaunchStrategy;
 use engine::session::{self, Planned, RunOptions};
-use engine::workload::{AttentionShape, BatchSpec, Dtype, NodeSpec, PrefixTree, RequestSpec};
+use engine::workload::{AttentionShape, BatchSpec, PrefixTree, RequestSpec};
 use proptest::prelude::*;
 
 use crate::common::{all_ways, figure_10_small, planned};
+use crate::forests::forest;
 
 /// f32 arithmetic against f64.
 const TOLERANCE: f64 = 1e-5;
@@ -50,51 +51,20 @@ fn outputs_are_right_on_the_published_trees_in_small() {
     }
 }
 
-/// A ragged tree: unequal depth and length, requests that end at inner nodes, partly filled leaves.
-fn node(depth: u32) -> BoxedStrategy<NodeSpec> {
-    let leaf = (1_u64..90, 1_u32..3).prop_map(|(tokens, repeat)| NodeSpec { repeat, ..NodeSpec::leaf(tokens) });
-    if depth == 0 {
-        return leaf.boxed();
-    }
-    let inner =
-        (1_u64..6, 0_u32..3, prop::collection::vec(node(depth - 1), 1..4)).prop_map(|(blocks, ending, children)| {
-            NodeSpec { tokens: 16 * blocks, repeat: 1, requests: Some(ending), children }
-        });
-    prop_oneof![1 => leaf, 2 => inner].boxed()
-}
-
-fn shape() -> impl Strategy<Value = AttentionShape> {
-    let heads = prop::sample::select(vec![(1, 1), (2, 2), (2, 1), (4, 1), (4, 2), (8, 1), (16, 1)]);
-    let dtype = prop::sample::select(vec![Dtype::F16, Dtype::Bf16]);
-    (heads, dtype, prop::sample::select(vec![64_u32, 128])).prop_map(|((query_heads, kv_heads), dtype, head_dim)| {
-        AttentionShape { query_heads, kv_heads, head_dim, dtype, block_size: 16 }
-    })
-}
-
-fn forest() -> impl Strategy<Value = BatchSpec> {
-    let beside =
-        prop::collection::vec((1_u64..200, 1_u32..3).prop_map(|(kv, count)| RequestSpec::Decode { kv, count }), 0..2);
-    (shape(), prop::collection::vec(node(3), 1..4), beside).prop_map(|(shape, roots, requests)| BatchSpec {
-        roots,
-        requests,
-        ..BatchSpec::empty(shape)
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn outputs_are_right_on_ragged_forests(spec in forest(), seed in any::<u64>(), device in 0_usize..3) {
+    fn outputs_are_right_on_ragged_forests(spec in forest(16), seed in any::<u32>(), device in 0_usize..3) {
         let device = engine::hw::names()[device];
         for (scheduler, strategy) in all_ways() {
             let planned = planned(&spec, scheduler, strategy, device);
-            assert_right(&planned, seed, scheduler);
+            assert_right(&planned, u64::from(seed), scheduler);
         }
     }
 
     #[test]
-    fn the_tree_holds_every_request_once_and_its_tokens_along_the_path(spec in forest()) {
+    fn the_tree_holds_every_request_once_and_its_tokens_along_the_path(spec in forest(16)) {
         let batch = spec.build().unwrap();
         let tree = PrefixTree::of(&batch);
         let mut seen = vec![0; batch.requests().len()];
@@ -118,7 +88,7 @@ proptest! {
 
     /// Brute force: the tree stores as many whole blocks as there are distinct (prefix, block) pairs.
     #[test]
-    fn the_tree_shares_as_much_as_the_tables_allow(spec in forest()) {
+    fn the_tree_shares_as_much_as_the_tables_allow(spec in forest(16)) {
         let batch = spec.build().unwrap();
         let block_size = u64::from(batch.shape.block_size);
         let mut prefixes = std::collections::BTreeSet::new();

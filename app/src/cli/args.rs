@@ -280,6 +280,18 @@ pub(crate) struct BenchArgs {
     /// Query heads / KV heads.
     #[arg(long, value_name = "HQ/HKV", default_value = "32/8")]
     pub(crate) heads: String,
+    /// On a GPU: several schedulers, comma-separated, instead of the one.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) schedulers: Vec<String>,
+    /// On a GPU: several strategies, comma-separated, instead of the one.
+    #[arg(long, value_name = "X,Y", value_delimiter = ',')]
+    pub(crate) strategies: Vec<String>,
+    /// On a GPU: times of other systems to stand beside ours (rows of config, heads, NAME_us).
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) peers: Option<PathBuf>,
+    /// On a GPU: compare the outputs with an f64 reference.
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -10,6 +10,7 @@ use engine::workload::{self, BatchSpec};
 use serde_json::json;
 
 use super::args::{BenchArgs, BenchSet};
+use super::bench_measured::{self, Configuration};
 use super::fault::Outcome;
 use super::figures::{percent, ratio};
 use super::table::Table;
@@ -25,16 +26,22 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
         BenchSet::PatFigure10 => ("pat-figure-10", "pat-"),
         BenchSet::Hybrid => ("hybrid", "pod-"),
     };
-    let samples: Vec<_> = samples::samples().iter().filter(|sample| sample.key.starts_with(prefix)).collect();
-    let bar = output::progress(samples.len() as u64, set);
-    let mut rows = Vec::new();
-    for sample in samples {
+    let mut configurations = Vec::new();
+    for sample in samples::samples().iter().filter(|sample| sample.key.starts_with(prefix)) {
         let mut spec = BatchSpec::from_ron(sample.text)?;
         if args.set == BenchSet::PatFigure10 {
             (spec.shape.query_heads, spec.shape.kv_heads) = heads;
         }
-        let run = figures::finish(&mut runner, &spec, &options, &figures::cold(20))?.json;
-        rows.push((sample.key, floor_ns(&run, &device), run));
+        configurations.push(Configuration { key: sample.key.to_owned(), spec });
+    }
+    if runner.device().is_some() {
+        return bench_measured::bench(args, set, &configurations, runner);
+    }
+    let bar = output::progress(configurations.len() as u64, set);
+    let mut rows = Vec::new();
+    for Configuration { key, spec } in &configurations {
+        let run = figures::finish(&mut runner, spec, &options, &figures::cold(20))?.json;
+        rows.push((key.as_str(), floor_ns(&run, &device), run));
         bar.inc(1);
     }
     bar.finish_and_clear();

@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod bench_measured;
 mod compare;
 mod convert;
 mod demo;

@@ -83,7 +83,7 @@ fn small() -> Capture {
         },
         batch: parse_tree("1,2_32,32", shape).unwrap(),
         plan,
-        times: RunTimes { makespans: vec![Nanos(1600)], l2: L2State::Cold },
+        times: RunTimes { makespans: vec![Nanos(1600)], l2: L2State::Cold, upload: None },
         kernels: vec![window(0, 1000, 1200), window(1, 1500, 1600)],
         spans: Spans::from_unsorted(spans),
         counters: vec![CounterSeries {

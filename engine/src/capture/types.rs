@@ -216,6 +216,9 @@ pub struct RunTimes {
     pub makespans: Vec<Nanos>,
     /// State of L2 before each repeat.
     pub l2: L2State,
+    /// Checking the plan, compiling what it needs and copying its arrays to the GPU; where measured. No
+    /// makespan includes it.
+    pub upload: Option<Nanos>,
 }
 
 /// Something a person must know about a run, such as lost records.

@@ -124,7 +124,7 @@ pub fn solve(device: &Device, head_dim: u32, dtype: Dtype) -> TileSet {
         cells.iter().any(|c: &Feasibility| c.is_feasible() && c.tile == Tile { m: step.m, n: step.n })
     };
     let steps = device.tile_steps.iter().copied().filter(of_feasible).collect();
-    TileSet { feasible, steps, cells }
+    TileSet { cells, feasible, steps }
 }
 
 /// What a CTA of a tile takes and does on a device.

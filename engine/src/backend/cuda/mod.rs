@@ -16,6 +16,7 @@ mod lower;
 mod trace;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use kernels::{
     Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps,
@@ -30,13 +31,16 @@ use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::numerics::{self, CheckReport, Input, Tensor};
 use crate::plan::{LaunchPlan, Strategy};
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 use crate::workload::{AttentionShape, Batch, BatchSpec};
 
 /// Traced runs, of which the one of median length is kept.
 const TRACED_RUNS: usize = 3;
 /// Seed of the values in the KV cache; any will do, since time does not depend on them.
 const SEED: u64 = 1;
+
+/// Sizes of the plain reads, MiB.
+const READ_MIB: [usize; 10] = [1, 8, 16, 34, 64, 128, 256, 512, 1024, 4096];
 
 /// Told what the backend is at; a long first compilation is the reason.
 pub type Tell = Box<dyn Fn(&str)>;
@@ -103,6 +107,39 @@ impl Cuda {
         &self.device
     }
 
+    /// What the GPU can do at best: times of plain reads with cold L2 by bytes, and its tensor rate in FLOP
+    /// per second.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`].
+    pub fn limits(&mut self) -> Result<(Vec<(Bytes, Nanos)>, f64)> {
+        self.inputs = None;
+        let flush = self.flush()?;
+        let protocol = Protocol { warm_ups: 5, repeats: 20, flush: Some(flush), graph: false };
+        let measure = || {
+            let free = self.gpu.memory()?.0;
+            let sizes: Vec<usize> = READ_MIB.into_iter().map(|mib| mib << 20).filter(|size| *size < free / 2).collect();
+            let buffer = self.gpu.allocate(sizes.last().copied().unwrap_or(1 << 20))?;
+            let mut points = Vec::new();
+            for size in sizes {
+                let micros = kernels::read_time(&self.gpu, &self.compiler, &protocol, &self.stream, &buffer, size)?;
+                points.push((Bytes(size as u64), Nanos((micros * 1e3).round() as u64)));
+            }
+            Ok((points, kernels::mma_rate(&self.gpu, &self.compiler, &self.stream)?))
+        };
+        let measured = measure().map_err(translate);
+        self.flush = protocol.flush;
+        measured
+    }
+
+    /// A buffer larger than any L2: written before a run, it leaves nothing of the inputs there.
+    fn flush(&mut self) -> Result<DeviceBuffer> {
+        match self.flush.take() {
+            Some(buffer) => Ok(buffer),
+            None => self.gpu.allocate(512 << 20).map_err(translate),
+        }
+    }
+
     /// Runs a plan: plain repeats for the times, then traced ones for the spans.
     ///
     /// # Errors
@@ -113,11 +150,9 @@ impl Cuda {
         let batch = dense(job.batch)?;
         let lowered = lower::lower(&batch, job.plan)?;
         self.prepare(&batch, SEED)?;
-        if job.l2 == L2State::Cold && self.flush.is_none() {
-            // Larger than any L2, so that nothing of the inputs is left in it.
-            self.flush = Some(self.gpu.allocate(512 << 20).map_err(translate)?);
-        }
+        let start = Instant::now();
         let plain = self.decode(&batch, job.plan, &lowered, 0)?;
+        let upload = start.elapsed();
         cancel.check()?;
         let plain_times = self.time(&plain, job)?;
         drop(plain);
@@ -139,6 +174,7 @@ impl Cuda {
             times: RunTimes {
                 makespans: plain_times.iter().map(|us| Nanos((us * 1e3).round() as u64)).collect(),
                 l2: job.l2,
+                upload: Some(Nanos(u64::try_from(upload.as_nanos()).unwrap_or(u64::MAX))),
             },
             kernels: spans.kernels,
             spans: spans.spans,
@@ -212,10 +248,12 @@ impl Cuda {
 
     /// Times of the repeats, µs, events around the whole call.
     fn time(&mut self, decode: &Decode, job: &Job<'_>) -> Result<Vec<f64>> {
-        let flush = if job.l2 == L2State::Cold { self.flush.take() } else { None };
+        let flush = if job.l2 == L2State::Cold { Some(self.flush()?) } else { None };
         let protocol = Protocol { warm_ups: 5, repeats: job.repeats.max(1), flush, graph: job.graph };
         let timing = protocol.time(&self.gpu, &self.stream, |stream| decode.launch(stream));
-        self.flush = protocol.flush.or_else(|| self.flush.take());
+        if protocol.flush.is_some() {
+            self.flush = protocol.flush;
+        }
         Ok(timing.map_err(translate)?.micros)
     }
 

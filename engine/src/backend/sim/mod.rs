@@ -65,7 +65,7 @@ pub fn run(
         provenance: provenance(device, plan, command),
         batch: spec.clone(),
         plan: plan.clone(),
-        times: RunTimes { makespans: vec![end], l2 },
+        times: RunTimes { makespans: vec![end], l2, upload: None },
         kernels,
         counters: vec![
             outcome.dram_read.finish("dram_read", end.as_f64()),

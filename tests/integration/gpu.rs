@@ -1,0 +1,159 @@
+//! The CUDA backend against the f64 reference and against the rules of a capture. Without a GPU each test
+//! prints why it is skipped.
+
+use engine::cancel::Cancel;
+use engine::capture;
+use engine::plan::Strategy as LaunchStrategy;
+use engine::session::{PlanOptions, Planned, RunOptions, Runner, plan_spec};
+use engine::workload::{AttentionShape, BatchSpec, Dtype};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use crate::common::{all_ways, figure_10, uniform};
+use crate::forests::forest;
+
+/// The GPU of this machine, or a line that says why the test is skipped.
+fn gpu(test: &str) -> Option<Runner> {
+    match Runner::gpu(None, Box::new(|_| ())) {
+        Ok(runner) => Some(runner),
+        Err(error) => {
+            println!("skipped: {test}: {error}");
+            None
+        }
+    }
+}
+
+/// The plan under one way; `None` where the scheduler refuses the batch.
+fn plan(runner: &Runner, spec: &BatchSpec, scheduler: &str, strategy: LaunchStrategy) -> Option<Planned> {
+    let device = runner.device().unwrap();
+    let options = PlanOptions { scheduler: scheduler.to_owned(), strategy, ..PlanOptions::new(device) };
+    match plan_spec(spec, &options) {
+        Ok(planned) => Some(planned),
+        Err(engine::Error::Unsupported { .. }) => None,
+        Err(error) => panic!("{scheduler}: {error}"),
+    }
+}
+
+/// Outputs within what the dtype allows. Poison that is left in an output is not a number and fails.
+fn assert_right(runner: &mut Runner, planned: &Planned, seed: u64) -> f64 {
+    let report = runner.check(planned, seed, &Cancel::default()).unwrap();
+    let bound = runner.check_bound(planned.batch.shape.dtype);
+    let way = format!("{} under {}", planned.plan.scheduler, planned.plan.strategy.name());
+    assert!(report.rows > 0 && report.max_rel_err <= bound, "{way}: {report:?} of {:?}", planned.spec);
+    report.max_rel_err
+}
+
+fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::from(now.subsec_nanos())
+}
+
+#[test]
+fn the_published_trees_come_out_right_at_every_head_setup() {
+    let Some(mut runner) = gpu("the published trees at every head setup") else { return };
+    let mut worst = 0.0_f64;
+    for number in 1..=20 {
+        for (query_heads, kv_heads) in [(32, 32), (16, 8), (32, 8), (64, 8)] {
+            let spec = figure_10(number, query_heads, kv_heads);
+            for (scheduler, strategy) in all_ways() {
+                if let Some(planned) = plan(&runner, &spec, scheduler, strategy) {
+                    worst = worst.max(assert_right(&mut runner, &planned, seed()));
+                }
+            }
+        }
+    }
+    println!("largest relative error {worst:.2e}");
+}
+
+#[test]
+fn published_trees_in_bf16_and_with_head_dimension_64_come_out_right() {
+    let Some(mut runner) = gpu("bf16 and head dimension 64") else { return };
+    for number in [1, 4, 9, 12, 18] {
+        for (dtype, head_dim) in [(Dtype::Bf16, 128), (Dtype::F16, 64), (Dtype::Bf16, 64)] {
+            let mut spec = figure_10(number, 32, 8);
+            spec.shape = AttentionShape { dtype, head_dim, ..spec.shape };
+            for (scheduler, strategy) in all_ways() {
+                if let Some(planned) = plan(&runner, &spec, scheduler, strategy) {
+                    assert_right(&mut runner, &planned, seed());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ragged_forests_come_out_right_and_their_captures_keep_every_rule() {
+    let Some(mut runner) = gpu("200 ragged forests") else { return };
+    for (at, block_size) in [16, 32, 64, 128, 256].into_iter().enumerate() {
+        let mut cases = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
+        let runner = std::cell::RefCell::new(&mut runner);
+        let outcome = cases.run(&(forest(block_size), any::<u32>()), |(spec, seed)| {
+            let mut runner = runner.borrow_mut();
+            for (way, (scheduler, strategy)) in all_ways().enumerate() {
+                let Some(planned) = plan(&runner, &spec, scheduler, strategy) else { continue };
+                assert_right(&mut runner, &planned, u64::from(seed));
+                if (way + at + seed as usize).is_multiple_of(4) {
+                    assert_sound(&mut runner, &planned);
+                }
+            }
+            Ok(())
+        });
+        outcome.unwrap();
+    }
+}
+
+/// A measured capture keeps every rule, and its bubbles fill what is not busy.
+fn assert_sound(runner: &mut Runner, planned: &Planned) {
+    let run = RunOptions { repeats: 2, ..RunOptions::default() };
+    let capture = runner.run(planned, &run, &Cancel::default()).unwrap();
+    assert_eq!(capture::verify(&capture), Vec::new(), "{:?}", planned.spec);
+    let bubbles = engine::metrics::bubbles(&capture.plan, &capture);
+    let idle: u64 = bubbles.bubbles.iter().map(|bubble| bubble.slot_time.0).sum();
+    assert_eq!(bubbles.busy_slot.0 + idle, capture.slots() * capture.makespan().0);
+}
+
+#[test]
+fn the_trees_that_the_released_code_gets_wrong_come_out_right() {
+    let Some(mut runner) = gpu("the trees of the released code's fault") else { return };
+    let shape = AttentionShape::default();
+    for (nodes, tokens) in [(&[1, 4], &[4096, 2048]), (&[1, 2], &[8192, 4096]), (&[2, 4], &[4096, 2048])] {
+        let spec = uniform(nodes, tokens, shape);
+        for (scheduler, strategy) in all_ways() {
+            if let Some(planned) = plan(&runner, &spec, scheduler, strategy) {
+                assert_right(&mut runner, &planned, seed());
+            }
+        }
+    }
+}
+
+#[test]
+fn serial_streams_and_fused_give_captures_that_keep_every_rule_at_full_size() {
+    let Some(mut runner) = gpu("captures at full size") else { return };
+    for number in [1, 3, 11, 12, 20] {
+        for strategy in LaunchStrategy::ALL {
+            for graph in [false, true] {
+                let Some(planned) = plan(&runner, &figure_10(number, 32, 8), "pat", strategy) else { continue };
+                let run = RunOptions { repeats: 3, graph, ..RunOptions::default() };
+                let capture = runner.run(&planned, &run, &Cancel::default()).unwrap();
+                assert_eq!(capture::verify(&capture), Vec::new(), "configuration {number}, {strategy:?}");
+                assert_eq!(capture.times.makespans.len(), 3);
+                assert!(capture.provenance.clock_step.0 > 0 && capture.provenance.clock_error_ns.unwrap() < 32.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_too_large_for_the_memory_is_refused_and_the_next_one_runs() {
+    let Some(mut runner) = gpu("a plan larger than the memory") else { return };
+    let spec = |count, kv| BatchSpec {
+        requests: vec![engine::workload::RequestSpec::Decode { kv, count }],
+        ..BatchSpec::empty(AttentionShape { query_heads: 128, kv_heads: 128, ..AttentionShape::default() })
+    };
+    // 64 requests of 1 Mi tokens at 64 KiB a token are 4 TiB.
+    let large = plan(&runner, &spec(64, 1 << 20), "naive", LaunchStrategy::Fused).unwrap();
+    let refused = runner.run(&large, &RunOptions::default(), &Cancel::default());
+    assert!(matches!(&refused, Err(engine::Error::Gpu(text)) if text.contains("bytes free")), "{refused:?}");
+    let small = plan(&runner, &spec(4, 100), "naive", LaunchStrategy::Fused).unwrap();
+    assert_right(&mut runner, &small, 1);
+}
