@@ -90,7 +90,7 @@ struct Consumer {
             wait_stage();
             TaskInfo& info = shared.scratch.info[cursor.stage];
             if (info.stop) break;
-            TraceSpan span;
+            TraceSpan span(shared.scratch.times);
             span.begin();
             switch (info.tile) {
 #define PS_CONSUME(index, m, n)         \

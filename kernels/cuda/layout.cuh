@@ -10,6 +10,7 @@
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
 #include "params.cuh"
+#include "trace.cuh"
 
 constexpr int kDim = PS_D;
 constexpr int kWarps = PS_WARPS;
@@ -83,6 +84,7 @@ struct Scratch {
     float row_sum[kWarps * 16];
     QueryState queries[2][kMaxRows];  // of tasks that all warps share, by parity
     QueryState warp_queries[kWarps][16];
+    TraceTimes times[PS_TRACE ? kWarps : 1];
     alignas(16) u16 p[PS_P_HALVES + 8];
 };
 

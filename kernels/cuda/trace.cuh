@@ -25,28 +25,40 @@ __device__ __forceinline__ void keep_record(u32* trace, u32 capacity, const Trac
     }
 }
 
+// The times of the task at hand, in shared memory: in registers they would make the decode
+// kernels spill. One per consumer warp; only the lane that will write the record touches it.
+struct TraceTimes {
+    u64 begin_ns, begin_clock, first_clock, main_clock;
+};
+
 struct TraceSpan {
 #if PS_TRACE
-    u64 begin_ns, begin_clock, first_clock, main_clock;
+    TraceTimes& at;
+
+    __device__ __forceinline__ explicit TraceSpan(TraceTimes* times) : at(times[threadIdx.x >> 5]) {}
+    __device__ __forceinline__ bool mine() const { return (threadIdx.x & 31) == 0; }
+#else
+    __device__ __forceinline__ explicit TraceSpan(TraceTimes*) {}
 #endif
 
     __device__ __forceinline__ void begin() {
 #if PS_TRACE
-        begin_ns = read_timer();
-        begin_clock = read_clock();
-        first_clock = main_clock = begin_clock;
+        if (!mine()) return;
+        at.begin_ns = read_timer();
+        at.begin_clock = read_clock();
+        at.first_clock = at.main_clock = at.begin_clock;
 #endif
     }
 
     __device__ __forceinline__ void first_tile() {
 #if PS_TRACE
-        first_clock = read_clock();
+        if (mine()) at.first_clock = read_clock();
 #endif
     }
 
     __device__ __forceinline__ void main_done() {
 #if PS_TRACE
-        main_clock = read_clock();
+        if (mine()) at.main_clock = read_clock();
 #endif
     }
 
@@ -54,24 +66,25 @@ struct TraceSpan {
     template <bool kPerWarp>
     __device__ __forceinline__ void end(const DecodeParams& p, u32 task, u32 kv_head, bool valid) {
 #if PS_TRACE
-        if ((kPerWarp ? threadIdx.x & 31 : threadIdx.x) != 0 || !valid || p.trace == nullptr) return;
-        u32 at = atomicAdd(p.trace, 1u);
-        if (at >= p.trace_capacity) {
+        if (!mine() || !(kPerWarp || threadIdx.x == 0) || !valid || p.trace == nullptr) return;
+        u32 nth = atomicAdd(p.trace, 1u);
+        if (nth >= p.trace_capacity) {
             atomicAdd(p.trace + 1, 1u);
             return;
         }
-        TraceRecord r;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(r.sm));
+        TraceRecord& r = ((TraceRecord*)(p.trace + 16))[nth];
+        u32 sm;
+        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+        r.sm = sm;
         r.task = task;
         r.kv_head = kv_head;
         r.cta = blockIdx.x;
-        r.begin_ns = begin_ns;
-        r.begin_clock = begin_clock;
-        r.first_tile_clock = first_clock;
-        r.main_done_clock = main_clock;
+        r.begin_ns = at.begin_ns;
+        r.begin_clock = at.begin_clock;
+        r.first_tile_clock = at.first_clock;
+        r.main_done_clock = at.main_clock;
         r.end_clock = read_clock();
         r.end_ns = read_timer();
-        ((TraceRecord*)(p.trace + 16))[at] = r;
 #endif
     }
 };

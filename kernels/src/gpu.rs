@@ -141,7 +141,12 @@ impl Gpu {
         let name = crate::compile::entry_name(kernel.name);
         // SAFETY: `module` was loaded above.
         let raw = unsafe { result::module::get_function(module, name) }.during("finding a kernel")?;
-        let function = Function { raw, module, resources: kernel.resources, _context: Rc::clone(&self.context) };
+        let mut function = Function { raw, module, resources: kernel.resources, _context: Rc::clone(&self.context) };
+        let registers = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NUM_REGS;
+        // SAFETY: `raw` is a function of the module that `function` owns.
+        let registers = unsafe { result::function::get_function_attribute(raw, registers) };
+        // The loaded code knows best: not every NVRTC writes the figure to its log.
+        function.resources.registers = registers.during("reading a kernel's registers")? as u32;
         if kernel.resources.shared_bytes > 0 {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: `raw` is a function of the module that `function` owns.

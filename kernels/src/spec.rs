@@ -68,9 +68,10 @@ impl KernelSpec {
         Self { tiles: tiles.to_vec(), head_dim, dtype, fused, trace, ctas_per_sm, stages: 0, defines: Vec::new() }
     }
 
-    /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's.
-    fn usual_residency(tiles: &[Tile], _head_dim: u32) -> u32 {
-        let wide = |t: &Tile| t.m == 64 || t.heads_together() > 1;
+    /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's, and so do
+    /// 32 rows with the scores of 64 tokens at head dimension 128.
+    fn usual_residency(tiles: &[Tile], head_dim: u32) -> u32 {
+        let wide = |t: &Tile| t.m == 64 || t.heads_together() > 1 || (head_dim == 128 && t.m * t.n >= 2048);
         match tiles.iter().map(|t| t.n).max() {
             Some(128) => 1,
             _ if tiles.iter().any(wide) => 2,
@@ -121,8 +122,9 @@ impl KernelSpec {
         let exchange = self.consumer_warps() * 16 * 8;
         let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
+        let times = 32 * if self.trace { self.consumer_warps() } else { 1 };
         // Alignment of each part and of the whole to 1 KiB.
-        (barriers + info + exchange + queries + p + 64).next_multiple_of(1024)
+        (barriers + info + exchange + queries + times + p + 64).next_multiple_of(1024)
     }
 
     /// Ring stages on this architecture.
