@@ -312,7 +312,8 @@ fn read_cubin(program: sys::nvrtcProgram) -> Result<Vec<u8>, String> {
 /// Registers and spills of `entry` from ptxas's messages.
 fn parse_log(log: &str, entry: &str) -> Resources {
     let mut r = Resources::default();
-    let mine = log.split("Compiling entry function").find(|part| part.contains(entry)).unwrap_or(log);
+    // What stands before the first of these may be a warning that names the function too.
+    let mine = log.split("Compiling entry function").skip(1).find(|part| part.contains(entry)).unwrap_or(log);
     let number_before = |text: &str, what: &str| -> u32 {
         text.find(what)
             .and_then(|at| text[..at].split_whitespace().next_back())
@@ -335,7 +336,8 @@ mod tests {
 
     #[test]
     fn the_log_of_ptxas_is_read() {
-        let log = "ptxas info : Compiling entry function 'other' for 'sm_90a'\n Used 9 registers\n\
+        let log = "ptxas info : (C7512) Potential Performance Loss for the function 'packscope_decode'\n\
+                   ptxas info : Compiling entry function 'other' for 'sm_90a'\n Used 9 registers\n\
                    ptxas info : Compiling entry function 'packscope_decode' for 'sm_90a'\n\
                    ptxas . 32 bytes stack frame, 36 bytes spill stores, 44 bytes spill loads\n\
                    ptxas info : Used 168 registers, used 2 barriers\n";
