@@ -125,13 +125,13 @@ fn edit(criterion: &mut Criterion) {
     let tokens = theme::tokens(true);
     criterion.bench_function("edit of 1,024 requests: plan, simulate, derive, mesh", |bencher| {
         bencher.iter(|| {
-            let (shown, _) = worker::run(&spec, &options, &Cancel::default()).ok()?;
-            let capture = shown.capture.as_deref()?;
-            let view = View { begin: 0.0, end: shown.lanes.end as f64, scroll: 0.0, lane_height: None };
-            let layout = Layout::new(&shown.lanes, view, rect);
+            let (shown, _) = worker::run(&spec, &options, L2State::Cold, &Cancel::default()).ok()?;
+            let run = shown.simulated?;
+            let view = View { begin: 0.0, end: run.lanes.end as f64, scroll: 0.0, lane_height: None };
+            let layout = Layout::new(&run.lanes, view, rect);
             let tint = |cause| gaps::colour(tokens, cause);
-            let idle = gaps::mesh((&shown.lanes, &shown.gaps), &layout, TextureId::default(), tint);
-            Some((layout.mesh(&shown.lanes, &capture.spans, |piece| tokens.entity(piece.entity)), idle))
+            let idle = gaps::mesh((&run.lanes, &run.gaps), &layout, TextureId::default(), tint);
+            Some((layout.mesh(&run.lanes, &run.capture.spans, |piece| tokens.entity(piece.entity)), idle))
         });
     });
 }

@@ -204,6 +204,25 @@ impl Runner {
         Self::default()
     }
 
+    /// Name of the first GPU of this machine, and its built-in device where there is one. Takes none of its
+    /// memory.
+    ///
+    /// # Errors
+    /// As [`Self::gpu`].
+    #[cfg(feature = "cuda")]
+    pub fn find_gpu() -> Result<(String, Option<&'static Device>)> {
+        backend::cuda::Cuda::find()
+    }
+
+    /// Name of the first GPU of this machine.
+    ///
+    /// # Errors
+    /// Always: this build has no CUDA backend.
+    #[cfg(not(feature = "cuda"))]
+    pub fn find_gpu() -> Result<(String, Option<&'static Device>)> {
+        Self::gpu(None, Box::new(|_| ())).map(|_| (String::new(), None))
+    }
+
     /// The first GPU of this machine. Compiled kernels are kept in `cache`.
     ///
     /// # Errors

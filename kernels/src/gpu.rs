@@ -59,26 +59,19 @@ pub struct Gpu {
 impl Gpu {
     /// Opens device `ordinal` and makes it current on this thread.
     pub fn open(ordinal: usize) -> Result<Self, KernelError> {
-        // SAFETY: only tries to open the library.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(KernelError::NoDriver);
-        }
-        let found = result::init().and_then(|()| result::device::get_count()).unwrap_or(0) as usize;
-        if ordinal >= found {
-            return Err(KernelError::NoGpu { ordinal, found });
-        }
-        let device = result::device::get(i32::try_from(ordinal).unwrap_or(i32::MAX)).during("opening the GPU")?;
-        let info = read_info(device)?;
-        if info.capability.0 < 8 {
-            let (major, minor) = info.capability;
-            return Err(KernelError::TooOld { name: info.name, major, minor });
-        }
+        let (device, info) = look(ordinal)?;
         // SAFETY: `device` is valid; released in `Context::drop`.
         let raw = unsafe { result::primary_ctx::retain(device) }.during("creating a context")?;
         let context = Rc::new(Context { device });
         // SAFETY: `raw` was retained above.
         unsafe { result::ctx::set_current(raw) }.during("making the context current")?;
         Ok(Self { info, context })
+    }
+
+    /// What the driver says about device `ordinal`, without a context on it: neither its memory nor its time is
+    /// taken.
+    pub fn find(ordinal: usize) -> Result<GpuInfo, KernelError> {
+        Ok(look(ordinal)?.1)
     }
 
     /// What the driver says about the device.
@@ -161,6 +154,25 @@ impl Gpu {
         }
         Ok(function)
     }
+}
+
+/// The device `ordinal`, where our kernels run on it.
+fn look(ordinal: usize) -> Result<(sys::CUdevice, GpuInfo), KernelError> {
+    // SAFETY: only tries to open the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(KernelError::NoDriver);
+    }
+    let found = result::init().and_then(|()| result::device::get_count()).unwrap_or(0) as usize;
+    if ordinal >= found {
+        return Err(KernelError::NoGpu { ordinal, found });
+    }
+    let device = result::device::get(i32::try_from(ordinal).unwrap_or(i32::MAX)).during("opening the GPU")?;
+    let info = read_info(device)?;
+    if info.capability.0 < 8 {
+        let (major, minor) = info.capability;
+        return Err(KernelError::TooOld { name: info.name, major, minor });
+    }
+    Ok((device, info))
 }
 
 fn read_info(device: sys::CUdevice) -> Result<GpuInfo, KernelError> {

@@ -19,4 +19,5 @@ mod program;
 mod runs;
 mod simulation;
 mod window;
+mod window_gpu;
 mod window_images;

@@ -11,14 +11,19 @@ use packscope::window::panels::Panel;
 use packscope::window::selection::Selection;
 use packscope::window::{App, Opening};
 
-type Window = Harness<'static, Option<App>>;
+pub(crate) type Window = Harness<'static, Option<App>>;
 
 fn open(opening: Opening) -> Window {
+    open_with(opening, |ctx, opening| App::new(ctx, opening).unwrap())
+}
+
+/// The window as `make` makes it, once the engine thread has answered.
+pub(crate) fn open_with(opening: Opening, make: impl Fn(&egui::Context, Opening) -> App + 'static) -> Window {
     let mut opening = Some(opening);
     let mut window = Harness::builder().with_size([1600.0, 1000.0]).build_ui_state(
         move |ui: &mut egui::Ui, app: &mut Option<App>| {
             if let Some(opening) = opening.take() {
-                *app = Some(App::new(ui.ctx(), opening).unwrap());
+                *app = Some(make(ui.ctx(), opening));
             }
             let app = app.as_mut().unwrap();
             app.logic_pass(ui.ctx());
@@ -44,13 +49,13 @@ pub(crate) fn settle(window: &mut Window) {
     panic!("the engine thread did not answer");
 }
 
-fn send(window: &mut Window, command: Command) {
+pub(crate) fn send(window: &mut Window, command: Command) {
     app(window).send(command);
     window.step();
     settle(window);
 }
 
-fn app(window: &mut Window) -> &mut App {
+pub(crate) fn app(window: &mut Window) -> &mut App {
     window.state_mut().as_mut().unwrap()
 }
 
@@ -59,7 +64,7 @@ pub(crate) fn small() -> BatchSpec {
     BatchSpec { roots: vec![inner], ..BatchSpec::empty(AttentionShape::default()) }
 }
 
-fn batch(spec: BatchSpec) -> Opening {
+pub(crate) fn batch(spec: BatchSpec) -> Opening {
     Opening::Batch(Box::new(spec))
 }
 
@@ -68,7 +73,7 @@ fn it_opens_on_a_finished_example() {
     let mut window = open(Opening::Example);
     assert_eq!(app(&mut window).problem(), None);
     let shown = app(&mut window).shown().unwrap();
-    assert!(shown.capture.is_some() && !shown.planned.plan.packs.is_empty());
+    assert!(shown.simulated.is_some() && !shown.planned.plan.packs.is_empty());
     assert!(window.query_all_by_label_contains("makespan").count() >= 1);
     assert!(window.query_all_by_label_contains("SM 0:").count() >= 1);
 }
@@ -78,7 +83,7 @@ fn scheduler_strategy_and_length_change_plan_and_run() {
     let mut window = open(batch(small()));
     let facts = |window: &mut Window| {
         let shown = app(window).shown().unwrap();
-        (shown.planned.plan.packs.len(), shown.planned.plan.launches.len(), shown.lanes.end)
+        (shown.planned.plan.packs.len(), shown.planned.plan.launches.len(), shown.simulated.as_ref().unwrap().lanes.end)
     };
     let before = facts(&mut window);
     send(&mut window, Command::Scheduler("query-centric".to_owned()));
@@ -103,7 +108,7 @@ fn one_selection_runs_through_the_chain() {
     send(&mut window, Command::Act(Action::Down));
     assert!(matches!(app(&mut window).selected(), Selection::Pack(_)));
     send(&mut window, Command::Act(Action::Down));
-    assert!(matches!(app(&mut window).selected(), Selection::Cta(_)));
+    assert!(matches!(app(&mut window).selected(), Selection::Cta(..)));
     window.get_by_label_contains("SM · slot");
     send(&mut window, Command::Act(Action::Up));
     assert!(matches!(app(&mut window).selected(), Selection::Pack(PackIdx(_))));
@@ -149,14 +154,14 @@ fn cancel_leaves_a_window_that_can_run_again() {
     window.step();
     assert!(!app(&mut window).is_running());
     send(&mut window, Command::Act(Action::Run));
-    assert!(app(&mut window).shown().unwrap().capture.is_some());
+    assert!(app(&mut window).shown().unwrap().simulated.is_some());
 }
 
 #[test]
 fn rectangles_stay_under_the_bound_and_hold_every_slice() {
     let mut window = open(Opening::Example);
     let shown = app(&mut window).shown().unwrap();
-    let capture = shown.capture.as_ref().unwrap();
+    let capture = &shown.simulated.as_ref().unwrap().capture;
     let lanes = Lanes::of(capture);
     for pixels in [30_u64, 300, 1_800] {
         let fold = (lanes.end * 3).div_ceil(pixels).max(1);

@@ -4,7 +4,6 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use egui_kittest::wgpu::WgpuTestRenderer;
 use egui_kittest::{Harness, SnapshotOptions};
@@ -43,6 +42,7 @@ fn picture(name: &str, shown: &Shown, size: [f32; 2], mut draw: impl FnMut(&mut 
                 shown: Some(shown),
                 stale: false,
                 compared: &[],
+                kept: &[],
                 selected: Lit::default(),
                 hovered: Lit::default(),
                 by_tile: false,
@@ -62,7 +62,7 @@ fn picture(name: &str, shown: &Shown, size: [f32; 2], mut draw: impl FnMut(&mut 
 #[test]
 fn the_prefix_tree_looks_as_kept() {
     let planned = session::plan_spec(&small(), &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
-    let shown = Shown::new(planned, None, Duration::ZERO);
+    let shown = Shown::new(planned, None);
     picture("tree", &shown, [460.0, 260.0], tree::show);
 }
 

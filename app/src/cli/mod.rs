@@ -23,6 +23,8 @@ mod table;
 mod verify;
 mod view;
 
+pub(crate) use input::kernel_cache;
+
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use egui::{Context, Ui};
 use egui_tiles::{Container, Linear, LinearDir, Tile, TileId, Tiles, Tree};
 use engine::cancel::Cancel;
+use engine::capture::L2State;
 use engine::session::PlanOptions;
 use engine::workload::{AttentionShape, BatchSpec};
 
 use super::command::{Command, pressed};
-use super::panels::{Frame, Level, Panel, batch, compare, inspector, log, packs, timeline, traffic, tree};
+use super::gpu::{self, Gpu, Machine, ThisMachine};
+use super::measuring::Measuring;
+use super::panels::{Frame, Level, Panel, batch, compare, differences, inspector, log, packs, timeline, traffic, tree};
 use super::selection::{Lit, Selection};
 use super::worker::{Compared, Event, Job, Shown, Worker};
 use super::{Opening, chrome, theme};
@@ -22,6 +25,7 @@ pub(super) struct PanelStates {
     pub(super) packs: packs::State,
     pub(super) timeline: timeline::State,
     pub(super) compare: compare::State,
+    pub(super) differences: differences::State,
 }
 
 /// The window.
@@ -39,6 +43,8 @@ pub struct App {
     pub(super) cancel: Cancel,
     pub(super) running: bool,
     pub(super) comparing: bool,
+    pub(super) l2: L2State,
+    pub(super) gpu: Measuring,
     pub(super) waiting: Vec<Job>,
     pub(super) worker: Worker,
     pub(super) problem: Option<String>,
@@ -67,10 +73,20 @@ impl App {
     /// # Errors
     /// Where there is no device table or the system gives no thread.
     pub fn new(ctx: &Context, opening: Opening) -> anyhow::Result<Self> {
+        Self::on(ctx, opening, Box::new(ThisMachine { cache: crate::cli::kernel_cache() }))
+    }
+
+    /// The same on a machine that may have another GPU, or none.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn on(ctx: &Context, opening: Opening, machine: Box<dyn Machine>) -> anyhow::Result<Self> {
         theme::install(ctx);
         let device = engine::hw::builtin().first().ok_or_else(|| anyhow::anyhow!("there is no built-in device"))?;
         let wake = ctx.clone();
         let worker = Worker::start(move || wake.request_repaint())?;
+        let wake = ctx.clone();
+        let gpu = Measuring::new(Gpu::start(machine, move || wake.request_repaint())?);
         let mut app = Self {
             spec: Arc::new(BatchSpec::empty(AttentionShape::default())),
             options: PlanOptions::new(device),
@@ -85,6 +101,8 @@ impl App {
             cancel: Cancel::default(),
             running: false,
             comparing: false,
+            l2: L2State::Cold,
+            gpu,
             waiting: Vec::new(),
             worker,
             problem: None,
@@ -128,7 +146,7 @@ impl App {
 
     /// Whether planning or running goes on.
     pub fn is_running(&self) -> bool {
-        self.running || self.comparing
+        self.running || self.comparing || self.gpu.matching
     }
 
     /// The logic pass: events of the worker, keys, files, commands.
@@ -136,6 +154,13 @@ impl App {
         let events: Vec<Event> = self.worker.events.try_iter().collect();
         for event in events {
             self.take(event);
+        }
+        let events: Vec<gpu::Event> = self.gpu.thread.events.try_iter().collect();
+        for event in events {
+            self.take_gpu(event);
+        }
+        if self.gpu.wanted && !self.running {
+            self.measure();
         }
         let dropped = ctx.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_path_buf()));
         if let Some(path) = dropped {
@@ -156,21 +181,20 @@ impl App {
     }
 
     fn lit(&self, what: Selection) -> Lit {
-        match &self.shown {
-            Some(shown) => Lit::of(what, shown.capture.as_deref(), &shown.lanes, &shown.nodes_of_packs),
-            None => Lit::default(),
-        }
+        self.shown.as_ref().map(|shown| Lit::of(what, shown)).unwrap_or_default()
     }
 
     /// The drawing pass.
     pub fn ui_pass(&mut self, ui: &mut Ui) {
         let tokens = theme::of(ui.ctx());
+        let blocked = self.gpu_blocked();
         let frame = Frame {
             spec: &self.spec,
             options: &self.options,
             shown: self.shown.as_deref(),
             stale: self.shown_generation != self.generation,
             compared: &self.compared,
+            kept: &self.gpu.kept,
             selected: self.lit(self.selected),
             hovered: self.lit(self.hovered),
             by_tile: self.by_tile,
@@ -183,6 +207,12 @@ impl App {
             comparing: self.comparing.then_some((self.compared.len(), self.ways)),
             problem: self.problem.as_deref(),
             can_undo: !self.undo.is_empty(),
+            blocked: blocked.as_deref(),
+            measuring: self.gpu.going.as_ref().map(|going| going.line.as_str()),
+            gpu_problem: self.gpu.problem.as_deref(),
+            gpu: self.gpu.found.as_ref().and_then(|found| found.as_ref().ok()),
+            repeats: self.gpu.repeats,
+            l2: self.l2,
         };
         chrome::top(ui, &frame, &status);
         chrome::banner(ui, &frame, &status);
@@ -225,6 +255,7 @@ impl egui_tiles::Behavior<Panel> for Behavior<'_> {
                 Panel::Timeline => timeline::show(ui, self.frame, &mut self.states.timeline),
                 Panel::Traffic => traffic::show(ui, self.frame),
                 Panel::Compare => compare::show(ui, self.frame, &mut self.states.compare),
+                Panel::Differences => differences::show(ui, self.frame, &mut self.states.differences),
                 Panel::Inspector => inspector::show(ui, self.frame),
                 Panel::Log => log::show(ui, self.frame),
             }
@@ -255,7 +286,7 @@ pub(super) fn default_dock() -> Tree<Panel> {
     let left = tabs(&[Panel::Batch]);
     let tree = tabs(&[Panel::Tree]);
     let packs = tabs(&[Panel::Packs]);
-    let time = tabs(&[Panel::Timeline, Panel::Compare]);
+    let time = tabs(&[Panel::Timeline, Panel::Compare, Panel::Differences]);
     let inspector = tabs(&[Panel::Inspector, Panel::Log]);
     let traffic = tabs(&[Panel::Traffic]);
     let mut linear = |dir, children: Vec<(TileId, f32)>| {

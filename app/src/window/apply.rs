@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use egui::{Context, Theme};
 use engine::cancel::Cancel;
-use engine::capture::{Loaded, write_atomically};
+use engine::capture::{Loaded, Source, write_atomically};
 use engine::units::{NodeIdx, PackIdx};
 use engine::workload::BatchSpec;
 
 use super::app::{App, default_dock};
 use super::command::{Action, Command};
+use super::measuring::sentence;
 use super::panels::{Level, Panel};
-use super::selection::Selection;
-use super::worker::{Event, Job, Shown};
+use super::selection::{Lit, Selection};
+use super::worker::{Event, Job, Shown, Sources, Task, Way};
 use crate::samples;
 
 /// Steps that can be undone.
@@ -33,6 +34,8 @@ impl App {
                     self.take_text(sample.text);
                 }
             }
+            Command::Repeats(repeats) => self.gpu.repeats = repeats,
+            Command::DropProblem => self.gpu.problem = None,
             Command::CompareOnce if self.running || self.compared_generation == self.generation => {}
             Command::CompareOnce | Command::Compare => self.compare(),
             Command::Show(panel) => {
@@ -51,9 +54,11 @@ impl App {
             Command::Strategy(strategy) => self.options.strategy = strategy,
             Command::Tile(tile) => self.options.tile = tile,
             Command::SplitConstant(value) => self.options.pack.split_constant = value,
-            Command::Device(key) => match engine::hw::find(&key) {
-                Ok(device) => self.options.device = device.clone(),
-                Err(error) => self.fail(&error.to_string()),
+            Command::L2(l2) => self.l2 = l2,
+            Command::Device(key) => match (engine::hw::find(&key), self.gpu.device()) {
+                (Ok(device), _) => self.options.device = device.clone(),
+                (Err(_), Some(device)) if device.key == key => self.options.device = device.clone(),
+                (Err(error), _) => self.fail(&error.to_string()),
             },
             _ => return,
         }
@@ -68,7 +73,9 @@ impl App {
         }
         match action {
             Action::Run => self.run(),
+            Action::RunGpu => self.measure(),
             Action::Cancel => self.stop(),
+            Action::Sources => self.states.timeline.sources = self.next_sources(),
             Action::Undo => self.travel(true),
             Action::Redo => self.travel(false),
             Action::Open => self.chrome.ask_open(),
@@ -80,7 +87,7 @@ impl App {
             Action::Keys => self.chrome.keys = !self.chrome.keys,
             Action::Layout => self.dock = default_dock(),
             Action::Deselect if self.chrome.close() => {}
-            Action::Deselect if self.is_running() => self.stop(),
+            Action::Deselect if self.is_running() || self.is_measuring() => self.stop(),
             Action::Deselect => {
                 self.selected = Selection::None;
                 self.states.timeline.range = None;
@@ -89,19 +96,26 @@ impl App {
         }
     }
 
+    /// Both, then each alone.
+    fn next_sources(&self) -> Sources {
+        match self.states.timeline.sources {
+            Sources::Both => Sources::Only(Source::Measured),
+            Sources::Only(Source::Measured) => Sources::Only(Source::Simulated),
+            Sources::Only(Source::Simulated) => Sources::Both,
+        }
+    }
+
     /// The selection after a step along the lane or the chain.
     fn moved(&self, action: Action) -> Selection {
         let Some(shown) = &self.shown else { return self.selected };
         match (action, self.selected) {
-            (Action::Previous | Action::Next, Selection::Cta(at)) => {
-                let lane = shown.lanes.lanes.iter().find(|lane| lane.spans.contains(&at));
+            (Action::Previous | Action::Next, Selection::Cta(source, at)) => {
+                let mut lanes = shown.run(source).map(|run| run.lanes.lanes.iter()).into_iter().flatten();
+                let lane = lanes.find(|lane| lane.spans.contains(&at));
                 let to = if action == Action::Next { at + 1 } else { at.saturating_sub(1) };
-                Selection::Cta(if lane.is_some_and(|lane| lane.spans.contains(&to)) { to } else { at })
+                Selection::Cta(source, if lane.is_some_and(|lane| lane.spans.contains(&to)) { to } else { at })
             }
-            (Action::Up, Selection::Cta(at)) => match shown.lanes.pack_of.get(at) {
-                Some(pack) if (*pack as usize) < shown.nodes_of_packs.len() => Selection::Pack(PackIdx(*pack)),
-                _ => self.selected,
-            },
+            (Action::Up, what @ Selection::Cta(..)) => Lit::of(what, shown).pack.map_or(self.selected, Selection::Pack),
             (Action::Up, Selection::Pack(pack)) => {
                 shown.nodes_of_packs.get(pack.at()).map_or(Selection::None, |node| Selection::Node(*node))
             }
@@ -114,8 +128,9 @@ impl App {
                 pack.map_or(self.selected, |pack| Selection::Pack(PackIdx::from(pack)))
             }
             (Action::Down, Selection::Pack(pack)) => {
-                let span = shown.lanes.pack_of.iter().position(|of| *of == pack.0);
-                span.map_or(self.selected, Selection::Cta)
+                let Some(run) = shown.runs(self.states.timeline.sources).next() else { return self.selected };
+                let span = run.lanes.pack_of.iter().position(|of| *of == pack.0);
+                span.map_or(self.selected, |span| Selection::Cta(run.source(), span))
             }
             (Action::Down, Selection::None) => Selection::Node(NodeIdx(0)),
             (_, same) => same,
@@ -142,8 +157,12 @@ impl App {
 
     fn run(&mut self) {
         self.compared.clear();
-        self.comparing = false;
-        self.submit(false);
+        (self.comparing, self.gpu.matching) = (false, false);
+        self.cancel.cancel();
+        self.cancel = Cancel::default();
+        self.generation += 1;
+        self.waiting.clear();
+        self.submit(Task::Plan);
         self.running = true;
     }
 
@@ -151,21 +170,16 @@ impl App {
         self.compared.clear();
         self.comparing = true;
         self.compared_generation = self.generation;
-        self.submit(true);
+        self.submit(Task::Compare);
     }
 
-    fn submit(&mut self, compare: bool) {
-        if !compare {
-            self.cancel.cancel();
-            self.cancel = Cancel::default();
-            self.generation += 1;
-            self.waiting.clear();
-        }
+    pub(super) fn submit(&mut self, task: Task) {
         self.waiting.push(Job {
             generation: self.generation,
             spec: Arc::clone(&self.spec),
             options: self.options.clone(),
-            compare,
+            l2: self.l2,
+            task,
             cancel: self.cancel.clone(),
         });
     }
@@ -174,8 +188,11 @@ impl App {
         self.cancel.cancel();
         self.cancel = Cancel::default();
         self.waiting.clear();
-        (self.running, self.comparing) = (false, false);
-        self.log.push((Level::Info, "cancelled".to_owned()));
+        if self.is_running() {
+            self.log.push((Level::Info, "cancelled".to_owned()));
+        }
+        (self.running, self.comparing, self.gpu.matching) = (false, false, false);
+        self.stop_measuring();
     }
 
     /// Takes an event of the worker; those of older edits are dropped.
@@ -187,7 +204,9 @@ impl App {
                 self.report(&shown);
                 self.keep_selection(&shown);
                 self.states.timeline.window = None;
-                self.shown = Some(shown);
+                let before = self.shown.replace(shown).and_then(|shown| shown.measured);
+                self.attach();
+                self.tell_dropped(before);
                 match problem {
                     Some(problem) => self.fail(&problem),
                     None => self.problem = None,
@@ -198,8 +217,9 @@ impl App {
                 self.fail(&problem);
             }
             Event::Cancelled(generation) if generation == self.generation => {
-                (self.running, self.comparing) = (false, false);
+                (self.running, self.comparing, self.gpu.matching) = (false, false, false);
             }
+            Event::Matched(generation, matched) if generation == self.generation => self.take_matched(matched),
             Event::Compared(generation, way, ways) if generation == self.generation && self.comparing => {
                 self.compared.push(way);
                 self.ways = ways;
@@ -215,7 +235,7 @@ impl App {
             Selection::Node(node) => node.at() < shown.planned.tree.nodes.len(),
             Selection::Pack(pack) => pack.at() < shown.nodes_of_packs.len(),
             Selection::None => true,
-            Selection::Cta(_) => false,
+            Selection::Cta(..) => false,
         };
         if !there {
             self.selected = Selection::None;
@@ -224,19 +244,18 @@ impl App {
 
     fn report(&mut self, shown: &Shown) {
         let planned = &shown.planned;
+        let took = shown.simulated.as_ref().map_or(0.0, |run| run.took.as_secs_f64());
         let text = format!(
             "planned in {} µs, simulated in {:.1} ms: {} packs, {} CTAs",
             planned.plan_time.as_micros(),
-            shown.run_time.as_secs_f64() * 1e3,
+            took * 1e3,
             planned.plan.packs.len(),
             planned.plan.attention_ctas()
         );
         self.log.push((Level::Info, text));
-        if let Some(capture) = &shown.capture {
-            self.log.extend(capture.warnings.iter().map(|warning| (Level::Warning, warning.text.clone())));
-        }
-        if let Some(bubbles) = &shown.bubbles {
-            self.log.extend(bubbles.warnings.iter().map(|warning| (Level::Warning, warning.clone())));
+        if let Some(run) = &shown.simulated {
+            let warnings = run.capture.warnings.iter().map(|warning| &warning.text).chain(&run.bubbles.warnings);
+            self.log.extend(warnings.map(|warning| (Level::Warning, warning.clone())));
         }
         let over = self.log.len().saturating_sub(500);
         self.log.drain(..over);
@@ -288,11 +307,22 @@ impl App {
                 self.waiting.clear();
                 self.generation += 1;
                 self.shown_generation = self.generation;
-                (self.running, self.comparing, self.problem) = (false, false, None);
+                (self.running, self.comparing, self.gpu.matching, self.problem) = (false, false, false, None);
+                self.compared.clear();
                 self.undo.push(std::mem::replace(&mut self.spec, Arc::clone(&shown.planned.spec)));
                 self.options = (*shown.planned.options).clone();
                 self.selected = Selection::None;
+                self.states.timeline.window = None;
+                let measured = shown.measured.clone();
+                let planned = shown.planned.clone();
+                let issued = shown.traffic.issued();
                 self.shown = Some(Box::new(shown));
+                if let Some(run) = measured {
+                    self.l2 = run.capture.times.l2;
+                    self.log.push((Level::Info, format!("opened a capture: {}", sentence(&run))));
+                    self.keep(&planned, Way { run, issued });
+                    self.attach();
+                }
             }
             Err(error) => self.fail(&error.to_string()),
         }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use egui::{Align2, ComboBox, Context, RichText, ScrollArea, Ui};
+use engine::capture::L2State;
 use engine::pack;
 use engine::plan::Strategy;
 
-use super::command::{COMMANDS, Command, GROUPS};
+use super::command::{Action, COMMANDS, Command, GROUPS, RUN_GPU};
+use super::gpu::{Found, l2_name};
 use super::panels::{Frame, Panel};
 
 /// What the top bar and the banner say.
@@ -16,6 +18,14 @@ pub(super) struct Status<'a> {
     pub(super) comparing: Option<(usize, usize)>,
     pub(super) problem: Option<&'a str>,
     pub(super) can_undo: bool,
+    /// Why nothing can run on the GPU.
+    pub(super) blocked: Option<&'a str>,
+    /// What a run on the GPU is at.
+    pub(super) measuring: Option<&'a str>,
+    pub(super) gpu_problem: Option<&'a str>,
+    pub(super) gpu: Option<&'a Found>,
+    pub(super) repeats: u32,
+    pub(super) l2: L2State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +82,7 @@ pub(super) fn top(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
             ui.label(RichText::new("packscope").strong().color(frame.tokens.accent));
             menus(ui, frame, status);
             ui.separator();
-            choices(ui, frame);
+            choices(ui, frame, status);
             ui.separator();
             controls(ui, frame, status);
         });
@@ -83,9 +93,10 @@ fn menus(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     for group in GROUPS {
         ui.menu_button(group, |ui| {
             for entry in COMMANDS.iter().filter(|entry| entry.group == group) {
-                let enabled = entry.name != "Undo" || status.can_undo;
+                let blocked = status.blocked.filter(|_| entry.action == Action::RunGpu);
+                let enabled = blocked.is_none() && (entry.action != Action::Undo || status.can_undo);
                 let button = egui::Button::new(entry.name).shortcut_text(entry.keys_text(ui.ctx()));
-                if ui.add_enabled(enabled, button).clicked() {
+                if ui.add_enabled(enabled, button).on_disabled_hover_text(blocked.unwrap_or_default()).clicked() {
                     frame.send(Command::Act(entry.action));
                 }
             }
@@ -101,7 +112,7 @@ fn menus(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     }
 }
 
-fn choices(ui: &mut Ui, frame: &Frame<'_>) {
+fn choices(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     let options = frame.options;
     let combo =
         |id: &str, shown: &str, width: f32| ComboBox::from_id_salt(id).selected_text(shown.to_owned()).width(width);
@@ -124,7 +135,9 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>) {
     }
     let label = ui.label(RichText::new("device").color(frame.tokens.faint)).id;
     let shown = combo("device", &options.device.name, 150.0).show_ui(ui, |ui| {
-        for device in engine::hw::builtin() {
+        let found = status.gpu.and_then(|found| found.device.as_ref());
+        let others = found.into_iter().filter(|device| engine::hw::find(&device.key).is_err());
+        for device in engine::hw::builtin().iter().chain(others) {
             if ui.selectable_label(options.device.key == device.key, &device.name).clicked() {
                 frame.send(Command::Device(device.key.clone()));
             }
@@ -159,12 +172,13 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>) {
 }
 
 fn controls(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
-    use super::command::Action;
+    l2(ui, frame, status);
     ui.label(RichText::new("simulator").color(frame.tokens.faint));
     if ui.button("Run").clicked() {
         frame.send(Command::Act(Action::Run));
     }
-    let busy = status.running || status.comparing.is_some();
+    measured(ui, frame, status);
+    let busy = status.running || status.comparing.is_some() || status.measuring.is_some();
     if ui.add_enabled(busy, egui::Button::new("Cancel")).clicked() {
         frame.send(Command::Act(Action::Cancel));
     }
@@ -174,10 +188,46 @@ fn controls(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     } else if status.running {
         ui.spinner();
     }
+    if let Some(line) = status.measuring {
+        ui.spinner();
+        ui.label(RichText::new(format!("GPU: {line}")).color(frame.tokens.accent));
+    }
+}
+
+/// State of L2 before a run, on the simulator and on the GPU.
+fn l2(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    ui.label(RichText::new("L2").color(frame.tokens.faint));
+    for (state, about) in [
+        (L2State::Cold, "nothing of the batch is in L2 when a run begins, simulated or measured"),
+        (L2State::Warm, "L2 holds what the run before left, simulated or measured"),
+    ] {
+        let chosen = status.l2 == state;
+        if ui.selectable_label(chosen, l2_name(state)).on_hover_text(about).clicked() && !chosen {
+            frame.send(Command::L2(state));
+        }
+    }
+}
+
+/// Run on the GPU, with its repeats; disabled with the reason where it cannot be.
+fn measured(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    let button = ui.add_enabled(status.blocked.is_none(), egui::Button::new(RUN_GPU));
+    let button = match status.gpu {
+        Some(found) => button.on_hover_text(format!("measure the plan on {}", found.name)),
+        None => button,
+    };
+    if button.on_disabled_hover_text(status.blocked.unwrap_or_default()).clicked() {
+        frame.send(Command::Act(Action::RunGpu));
+    }
+    let mut repeats = status.repeats;
+    let drag = egui::DragValue::new(&mut repeats).range(1..=1000).speed(0.2).suffix(" repeats");
+    if ui.add_enabled(status.gpu.is_some(), drag).on_hover_text("runs on the GPU to take the median of").changed() {
+        frame.send(Command::Repeats(repeats));
+    }
 }
 
 /// What went wrong, and that what is on the screen is older.
 pub(super) fn banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    measured_banner(ui, frame, status);
     let Some(problem) = status.problem else { return };
     let fill = super::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
     let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
@@ -186,6 +236,22 @@ pub(super) fn banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
             ui.label(RichText::new(problem).color(frame.tokens.error).strong());
             if frame.stale && frame.shown.is_some() {
                 ui.label("The views show the last batch that worked.");
+            }
+        });
+    });
+}
+
+/// What a run on the GPU failed with; all else goes on.
+fn measured_banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
+    let Some(problem) = status.gpu_problem else { return };
+    let fill = super::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
+    let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
+    egui::Panel::top("GPU banner").frame(margin).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.label(RichText::new(problem).color(frame.tokens.error).strong());
+            ui.label("Batch, plan and simulation are as they were; the next run opens the GPU anew.");
+            if ui.small_button("×").on_hover_text("take this line away").clicked() {
+                frame.send(Command::DropProblem);
             }
         });
     });

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use egui::{Key, KeyboardShortcut, Modifiers};
+use engine::capture::L2State;
 use engine::plan::Strategy;
 use engine::tile::Tile;
 use engine::workload::BatchSpec;
@@ -35,6 +36,8 @@ pub enum Action {
     Down,
     /// Run again.
     Run,
+    /// Run on the GPU.
+    RunGpu,
     /// Stop.
     Cancel,
     /// Take an edit back.
@@ -49,6 +52,8 @@ pub enum Action {
     Clear,
     /// Dark or light.
     Appearance,
+    /// Measured runs, simulated ones or both on the timeline.
+    Sources,
     /// Lane colours by pack or by tile.
     Colour,
     /// The palette.
@@ -82,6 +87,9 @@ const PLAIN: Modifiers = Modifiers::NONE;
 const CTRL: Modifiers = Modifiers::COMMAND;
 const CTRL_SHIFT: Modifiers = Modifiers::COMMAND.plus(Modifiers::SHIFT);
 
+/// Name of the command that measures; a button has the same.
+pub const RUN_GPU: &str = "Run on the GPU";
+
 /// All commands.
 pub const COMMANDS: &[Entry] = &[
     entry(Action::Open, "File", "Open a batch or capture…", Some((CTRL, Key::O))),
@@ -91,6 +99,7 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Undo, "Edit", "Undo", Some((CTRL, Key::Z))),
     entry(Action::Deselect, "Edit", "Cancel, then deselect", Some((PLAIN, Key::Escape))),
     entry(Action::Run, "Run", "Plan and simulate again", Some((CTRL, Key::Enter))),
+    entry(Action::RunGpu, "Run", RUN_GPU, Some((CTRL_SHIFT, Key::Enter))),
     entry(Action::Cancel, "Run", "Cancel", None),
     entry(Action::ZoomIn, "Timeline", "Zoom in", Some((PLAIN, Key::W))),
     entry(Action::ZoomOut, "Timeline", "Zoom out", Some((PLAIN, Key::S))),
@@ -102,6 +111,7 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Next, "Timeline", "Next CTA of the lane", Some((PLAIN, Key::Period))),
     entry(Action::Up, "Timeline", "Up the chain: CTA, pack, node", Some((PLAIN, Key::OpenBracket))),
     entry(Action::Down, "Timeline", "Down the chain: node, pack, CTA", Some((PLAIN, Key::CloseBracket))),
+    entry(Action::Sources, "View", "Timeline: measured, simulated or both", Some((PLAIN, Key::O))),
     entry(Action::Colour, "View", "Colour CTAs by pack or by tile", Some((PLAIN, Key::C))),
     entry(Action::Appearance, "View", "Theme: dark or light", None),
     entry(Action::Layout, "View", "Put all panels back", None),
@@ -181,6 +191,12 @@ pub enum Command {
     Compare,
     /// Compare all ways, unless this batch was compared or the comparing was cancelled.
     CompareOnce,
+    /// Repeats of a run on the GPU.
+    Repeats(u32),
+    /// State of L2 at the start of a run, simulated or measured.
+    L2(L2State),
+    /// Take the banner of a failed run on the GPU away.
+    DropProblem,
     /// Bring a panel to the front.
     Show(Panel),
 }

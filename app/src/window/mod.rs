@@ -3,7 +3,8 @@
 //! ```text
 //! panels ──commands──► logic pass (app.rs) ──job──► engine thread (worker.rs)
 //!   ▲                       │                             │
-//!   └──── read-only frame ◄─┴──────── events ◄────────────┘
+//!   └──── read-only frame ◄─┼──────── events ◄────────────┘
+//!                           └──run────► GPU thread (gpu.rs), events back the same way
 //! ```
 //!
 //! An edit gets a number; the running job of an older number is cancelled, and its answer dropped.
@@ -14,7 +15,9 @@ mod apply;
 mod chrome;
 pub mod command;
 pub mod gaps;
+pub mod gpu;
 pub mod lanes;
+pub mod measuring;
 pub mod panels;
 pub mod selection;
 pub mod theme;

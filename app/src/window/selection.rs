@@ -1,10 +1,11 @@
 //! The one selection that all views share, and the chain node → pack → CTA that links it.
 
-use engine::capture::Capture;
+use engine::capture::Source;
+use engine::metrics::Twin;
 use engine::units::{NodeIdx, PackIdx};
-use engine::workload::PrefixTree;
 
-use super::lanes::{Lanes, NO_PACK};
+use super::lanes::NO_PACK;
+use super::worker::Shown;
 
 /// What is selected or hovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +17,8 @@ pub enum Selection {
     Node(NodeIdx),
     /// A pack.
     Pack(PackIdx),
-    /// A span of the capture: a CTA on its SM.
-    Cta(usize),
+    /// A span of a run: a CTA on its SM.
+    Cta(Source, usize),
 }
 
 /// What a selection lights up.
@@ -25,6 +26,8 @@ pub enum Selection {
 pub struct Lit {
     /// What is lit.
     pub what: Selection,
+    /// The same CTA in the run of the other source.
+    pub twin: Option<Twin>,
     /// The pack behind it, if it is one or a CTA of one.
     pub pack: Option<PackIdx>,
     /// The tree node behind it.
@@ -33,19 +36,34 @@ pub struct Lit {
 
 impl Lit {
     /// Follows a selection up the chain.
-    pub fn of(what: Selection, capture: Option<&Capture>, lanes: &Lanes, nodes_of_packs: &[NodeIdx]) -> Self {
+    pub fn of(what: Selection, shown: &Shown) -> Self {
         let pack = match what {
             Selection::Pack(pack) => Some(pack),
-            Selection::Cta(span) if capture.is_some() => {
-                lanes.pack_of.get(span).filter(|pack| **pack != NO_PACK).map(|pack| PackIdx(*pack))
+            Selection::Cta(source, span) => {
+                let pack = shown.run(source).and_then(|run| run.lanes.pack_of.get(span));
+                pack.filter(|pack| **pack != NO_PACK).map(|pack| PackIdx(*pack))
             }
             _ => None,
         };
         let node = match what {
             Selection::Node(node) => Some(node),
-            _ => pack.and_then(|pack| nodes_of_packs.get(pack.at()).copied()),
+            _ => pack.and_then(|pack| shown.nodes_of_packs.get(pack.at()).copied()),
         };
-        Self { what, pack, node }
+        let twin = match what {
+            Selection::Cta(source, span) => shown.twin(source, span).copied(),
+            _ => None,
+        };
+        Self { what, twin, pack, node }
+    }
+
+    /// The span that is lit in the run of `source`: the selected one, or the same CTA.
+    pub fn span_in(&self, source: Source) -> Option<usize> {
+        match (self.what, self.twin) {
+            (Selection::Cta(of, span), _) if of == source => Some(span),
+            (_, Some(twin)) if source == Source::Measured => Some(twin.measured),
+            (_, Some(twin)) => Some(twin.simulated),
+            _ => None,
+        }
     }
 
     /// Whether anything is lit.
@@ -64,24 +82,5 @@ impl Lit {
     /// Whether a node is lit.
     pub fn has_node(&self, node: NodeIdx) -> bool {
         self.node == Some(node)
-    }
-}
-
-/// Name of a selection for people.
-pub fn describe(what: Selection, tree: &PrefixTree, capture: Option<&Capture>) -> String {
-    match what {
-        Selection::None => "nothing selected".to_owned(),
-        Selection::Node(node) => match tree.nodes.get(node.at()) {
-            Some(found) => format!("node {} · {} tokens · {} requests", node.0, found.tokens, found.query_count()),
-            None => format!("node {}", node.0),
-        },
-        Selection::Pack(pack) => format!("pack {}", pack.0),
-        Selection::Cta(span) => match capture.filter(|capture| span < capture.spans.len()) {
-            Some(capture) => {
-                let span = capture.spans.get(span);
-                format!("CTA {} of launch {} on SM {}", span.cta, span.launch, span.sm)
-            }
-            None => "CTA".to_owned(),
-        },
     }
 }

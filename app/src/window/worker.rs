@@ -1,58 +1,116 @@
 //! The one thread that plans and simulates. Jobs carry a generation: a newer job of a kind drops
-//! those before it, and the running one is cancelled.
+//! those before it, and the running one is cancelled. Runs on a GPU have a thread of their own, so
+//! that an edit never waits for one; see [`super::gpu`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use engine::cancel::Cancel;
-use engine::capture::Capture;
-use engine::metrics::{self, BubbleReport, NodeTraffic, Traffic};
+use engine::capture::{Capture, L2State, Source, Spread};
+use engine::metrics::{self, BubbleReport, Differences, NodeTraffic, Traffic, Twin};
 use engine::pack;
 use engine::plan::Strategy;
 use engine::session::{self, PlanOptions, Planned, RunOptions};
-use engine::units::NodeIdx;
+use engine::units::{Bytes, NodeIdx};
 use engine::workload::{BatchSpec, PrefixTree};
 
 use super::gaps::Gaps;
 use super::lanes::Lanes;
 
-/// A plan and, once it ran, its run; all that views draw.
+/// A capture and all that views draw of it.
+#[derive(Debug)]
+pub struct Run {
+    /// The run itself.
+    pub capture: Capture,
+    /// Its lanes.
+    pub lanes: Lanes,
+    /// Bubbles in all.
+    pub bubbles: BubbleReport,
+    /// Each bubble with its cause, by SM, lane and begin.
+    pub gaps: Gaps,
+    /// CRC-32 of its plan as this build writes it: runs of one plan know each other.
+    pub plan_crc: u32,
+    /// Wall time that the run took, preparation included; zero for one from a file.
+    pub took: Duration,
+}
+
+impl Run {
+    /// Derives everything that views need.
+    pub fn of(capture: Capture, took: Duration) -> Self {
+        Self {
+            lanes: Lanes::of(&capture),
+            bubbles: metrics::bubbles(&capture.plan, &capture),
+            gaps: Gaps::new(metrics::gaps(&capture.plan, &capture)),
+            plan_crc: capture.plan.crc(),
+            capture,
+            took,
+        }
+    }
+
+    /// Simulated or measured.
+    pub fn source(&self) -> Source {
+        self.capture.provenance.source
+    }
+
+    /// Count, median and range of the makespans; where measured, of runs without tracing.
+    pub fn times(&self) -> Spread {
+        self.capture.times.spread()
+    }
+
+    /// Share of slot time that is busy.
+    pub fn busy_share(&self) -> f64 {
+        self.bubbles.busy_share()
+    }
+}
+
+/// Which runs a view shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sources {
+    /// All that are there.
+    #[default]
+    Both,
+    /// That one, where it is there.
+    Only(Source),
+}
+
+/// A plan and its runs; all that views draw.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// Batch, tree and plan.
     pub planned: Planned,
-    /// The run, if there is one.
-    pub capture: Option<Arc<Capture>>,
-    /// Lanes of the run.
-    pub lanes: Lanes,
+    /// CRC-32 of the plan; see [`Run::plan_crc`].
+    pub plan_crc: u32,
+    /// Its run on the simulator, if there is one.
+    pub simulated: Option<Arc<Run>>,
+    /// Its run on a GPU, if there is one.
+    pub measured: Option<Arc<Run>>,
+    /// Those two CTA by CTA, once compared.
+    pub differences: Option<Arc<Differences>>,
     /// Bytes by kind.
     pub traffic: Traffic,
     /// Tokens read of each node.
     pub nodes: Vec<NodeTraffic>,
     /// Tree node of each pack.
     pub nodes_of_packs: Vec<NodeIdx>,
-    /// Bubbles in all, where it ran.
-    pub bubbles: Option<BubbleReport>,
-    /// Each bubble with its cause, by SM, lane and begin.
-    pub gaps: Gaps,
-    /// Wall time of the simulation.
-    pub run_time: Duration,
 }
 
 impl Shown {
     /// Derives everything that views need.
-    pub fn new(planned: Planned, capture: Option<Capture>, run_time: Duration) -> Self {
+    pub fn new(planned: Planned, run: Option<Run>) -> Self {
+        let (simulated, measured) = match run.map(Arc::new) {
+            Some(run) if run.source() == Source::Measured => (None, Some(run)),
+            run => (run, None),
+        };
         Self {
-            lanes: capture.as_ref().map(Lanes::of).unwrap_or_default(),
+            plan_crc: planned.plan.crc(),
+            simulated,
+            measured,
+            differences: None,
             traffic: metrics::traffic(&planned.plan, &planned.batch, &planned.tree),
             nodes: metrics::node_traffic(&planned.plan, &planned.tree),
             nodes_of_packs: planned.plan.packs.iter().map(|pack| pack.node).collect(),
-            bubbles: capture.as_ref().map(|capture| metrics::bubbles(&planned.plan, capture)),
-            gaps: capture.as_ref().map(|run| Gaps::new(metrics::gaps(&planned.plan, run))).unwrap_or_default(),
-            capture: capture.map(Arc::new),
             planned,
-            run_time,
         }
     }
 
@@ -78,8 +136,53 @@ impl Shown {
             options: Arc::new(options),
             plan_time: Duration::ZERO,
         };
-        Ok(Self::new(planned, Some(capture), Duration::ZERO))
+        Ok(Self::new(planned, Some(Run::of(capture, Duration::ZERO))))
     }
+
+    /// The run of a source.
+    pub fn run(&self, source: Source) -> Option<&Arc<Run>> {
+        match source {
+            Source::Simulated => self.simulated.as_ref(),
+            Source::Measured => self.measured.as_ref(),
+        }
+    }
+
+    /// The runs to show, measured first; a source that is not there gives way to the other.
+    pub fn runs(&self, sources: Sources) -> impl Iterator<Item = &Arc<Run>> {
+        let wanted = move |run: &&Arc<Run>| match sources {
+            Sources::Only(source) if self.run(source).is_some() => run.source() == source,
+            _ => true,
+        };
+        self.measured.iter().chain(&self.simulated).filter(wanted)
+    }
+
+    /// End of the last span of the runs to show.
+    pub fn end(&self, sources: Sources) -> u64 {
+        self.runs(sources).map(|run| run.lanes.end).max().unwrap_or(0)
+    }
+
+    /// The run that figures of one run are taken from: the measured one where there is one.
+    pub fn front(&self) -> Option<&Arc<Run>> {
+        self.runs(Sources::Both).next()
+    }
+
+    /// The CTA of a span in both runs.
+    pub fn twin(&self, source: Source, span: usize) -> Option<&Twin> {
+        let differences = self.differences.as_ref()?;
+        match source {
+            Source::Measured => differences.of_measured(span),
+            Source::Simulated => differences.of_simulated(span),
+        }
+    }
+}
+
+/// One run of some plan, beside others.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The run.
+    pub run: Arc<Run>,
+    /// Bytes that its CTAs issue.
+    pub issued: Bytes,
 }
 
 /// One way of running the batch, beside others.
@@ -87,8 +190,26 @@ impl Shown {
 pub struct Compared {
     /// Scheduler and strategy.
     pub name: String,
-    /// Its plan and run, or why there is none.
-    pub outcome: Result<Arc<Shown>, String>,
+    /// Its run, or why there is none.
+    pub outcome: Result<Way, String>,
+}
+
+/// What a job is to do.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Plan and simulate.
+    Plan,
+    /// All ways side by side instead of the chosen one.
+    Compare,
+    /// Put the simulated run of a plan beside its measured one, simulating where that was not done.
+    Match {
+        /// The plan.
+        planned: Box<Planned>,
+        /// Its run on a GPU.
+        measured: Arc<Run>,
+        /// Its run on the simulator.
+        simulated: Option<Arc<Run>>,
+    },
 }
 
 /// What the worker is asked.
@@ -100,10 +221,23 @@ pub struct Job {
     pub spec: Arc<BatchSpec>,
     /// What to plan with.
     pub options: PlanOptions,
-    /// All ways side by side instead of the chosen one.
-    pub compare: bool,
+    /// State of L2 at the start of a run.
+    pub l2: L2State,
+    /// What to do.
+    pub task: Task,
     /// Stops it.
     pub cancel: Cancel,
+}
+
+/// A simulated run beside a measured one of the same plan.
+#[derive(Clone, Debug)]
+pub struct Matched {
+    /// The plan's run on a GPU.
+    pub measured: Arc<Run>,
+    /// Its run on the simulator.
+    pub simulated: Arc<Run>,
+    /// Both CTA by CTA.
+    pub differences: Arc<Differences>,
 }
 
 /// What the worker tells.
@@ -117,6 +251,8 @@ pub enum Event {
     Cancelled(u64),
     /// One more way is ready; how many there will be.
     Compared(u64, Compared, usize),
+    /// A measured run has its simulated one beside it, or the reason why not.
+    Matched(u64, Result<Matched, String>),
 }
 
 /// The worker and its channels.
@@ -160,13 +296,18 @@ impl Worker {
 }
 
 fn work(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
-    if job.compare {
-        return compare(job, tell);
-    }
-    tell(match run(&job.spec, &job.options, &job.cancel) {
-        Ok((shown, problem)) => Event::Done(job.generation, Box::new(shown), problem),
-        Err(engine::Error::Cancelled) => Event::Cancelled(job.generation),
-        Err(error) => Event::Failed(job.generation, error.to_string()),
+    let done = match &job.task {
+        Task::Compare => return compare(job, tell),
+        Task::Plan => run(&job.spec, &job.options, job.l2, &job.cancel)
+            .map(|(shown, problem)| Event::Done(job.generation, Box::new(shown), problem)),
+        Task::Match { planned, measured, simulated } => beside(planned, measured, simulated.as_ref(), &job.cancel)
+            .map(|matched| Event::Matched(job.generation, Ok(matched))),
+    };
+    tell(match (done, &job.task) {
+        (Ok(event), _) => event,
+        (Err(engine::Error::Cancelled), _) => Event::Cancelled(job.generation),
+        (Err(error), Task::Match { .. }) => Event::Matched(job.generation, Err(error.to_string())),
+        (Err(error), _) => Event::Failed(job.generation, error.to_string()),
     })
 }
 
@@ -174,22 +315,55 @@ fn work(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
 ///
 /// # Errors
 /// Where there is no plan, or it was cancelled.
-pub fn run(spec: &BatchSpec, options: &PlanOptions, cancel: &Cancel) -> engine::Result<(Shown, Option<String>)> {
+pub fn run(
+    spec: &BatchSpec,
+    options: &PlanOptions,
+    l2: L2State,
+    cancel: &Cancel,
+) -> engine::Result<(Shown, Option<String>)> {
     let planned = session::plan_spec(spec, options)?;
     cancel.check()?;
     if planned.batch.requests().is_empty() {
-        return Ok((Shown::new(planned, None, Duration::ZERO), None));
+        return Ok((Shown::new(planned, None), None));
     }
-    let start = Instant::now();
-    let how = RunOptions { command: "window".to_owned(), repeats: 1, ..RunOptions::default() };
-    match session::simulate(&planned, &how, cancel) {
-        Ok(capture) => {
-            let time = start.elapsed();
-            Ok((Shown::new(planned, Some(capture), time), None))
-        }
+    match simulated(&planned, l2, cancel) {
+        Ok(run) => Ok((Shown::new(planned, Some(run)), None)),
         Err(engine::Error::Cancelled) => Err(engine::Error::Cancelled),
-        Err(error) => Ok((Shown::new(planned, None, Duration::ZERO), Some(error.to_string()))),
+        Err(error) => Ok((Shown::new(planned, None), Some(error.to_string()))),
     }
+}
+
+fn simulated(planned: &Planned, l2: L2State, cancel: &Cancel) -> engine::Result<Run> {
+    let start = Instant::now();
+    let how = RunOptions { command: "window".to_owned(), repeats: 1, l2, ..RunOptions::default() };
+    let capture = session::simulate(planned, &how, cancel)?;
+    let took = start.elapsed();
+    Ok(Run::of(capture, took))
+}
+
+/// The simulated run beside a measured one, from the same state of L2.
+///
+/// # Errors
+/// Where the plan or its GPU cannot be simulated, or it was cancelled.
+pub fn beside(
+    planned: &Planned,
+    measured: &Arc<Run>,
+    simulated: Option<&Arc<Run>>,
+    cancel: &Cancel,
+) -> engine::Result<Matched> {
+    let simulated = if let Some(run) = simulated {
+        Arc::clone(run)
+    } else {
+        let made = &measured.capture.provenance;
+        let device = &planned.options.device;
+        if (&device.key, device.sm_count) != (&made.device, made.sm_count) {
+            let (name, sms) = (&made.device_name, made.sm_count);
+            return Err(engine::Error::Device(format!("'{name}' with {sms} SMs is not in the device table")));
+        }
+        Arc::new(self::simulated(planned, measured.capture.times.l2, cancel)?)
+    };
+    let differences = Arc::new(Differences::of(&measured.capture, &simulated.capture));
+    Ok(Matched { measured: Arc::clone(measured), simulated, differences })
 }
 
 /// Every strategy under the chosen scheduler, then every other scheduler under the chosen strategy.
@@ -204,9 +378,10 @@ fn compare(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
     let ways = ways(&job.options);
     for way in &ways {
         let name = format!("{} · {}", way.scheduler, way.strategy.name());
-        let outcome = match run(&job.spec, way, &job.cancel) {
-            Ok((shown, None)) => Ok(Arc::new(shown)),
+        let outcome = match run(&job.spec, way, job.l2, &job.cancel) {
             Ok((_, Some(problem))) => Err(problem),
+            Ok((Shown { simulated: Some(run), traffic, .. }, None)) => Ok(Way { run, issued: traffic.issued() }),
+            Ok(_) => Err("the batch is empty".to_owned()),
             Err(engine::Error::Cancelled) => return tell(Event::Cancelled(job.generation)),
             Err(error) => Err(error.to_string()),
         };

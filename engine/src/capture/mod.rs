@@ -16,6 +16,6 @@ pub use atomic::write_atomically;
 pub use file::{VERSION, to_bytes, write};
 pub use read::{Loaded, from_bytes, read};
 pub use types::{
-    Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans, Warning,
+    Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans, Spread, Warning,
 };
 pub use verify::{Finding, verify};

@@ -221,6 +221,35 @@ pub struct RunTimes {
     pub upload: Option<Nanos>,
 }
 
+/// How far the repeats of a run lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Repeats.
+    pub count: usize,
+    /// Median; the mean of the two middle ones where their number is even.
+    pub median: Nanos,
+    /// Shortest.
+    pub least: Nanos,
+    /// Longest.
+    pub most: Nanos,
+}
+
+impl RunTimes {
+    /// Count, median and range of the makespans; all zero where there is none.
+    pub fn spread(&self) -> Spread {
+        let mut sorted = self.makespans.clone();
+        sorted.sort_unstable();
+        let middle = sorted.len() / 2;
+        let median = match sorted.as_slice() {
+            [] => Nanos::ZERO,
+            all if all.len() % 2 == 1 => all[middle],
+            all => Nanos(all[middle - 1].0.midpoint(all[middle].0)),
+        };
+        let edge = |time: Option<&Nanos>| time.copied().unwrap_or(Nanos::ZERO);
+        Spread { count: sorted.len(), median, least: edge(sorted.first()), most: edge(sorted.last()) }
+    }
+}
+
 /// Something a person must know about a run, such as lost records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
@@ -265,5 +294,22 @@ impl Capture {
     /// All lanes: SMs × lanes an SM.
     pub fn slots(&self) -> u64 {
         u64::from(self.provenance.sm_count) * u64::from(self.slots_per_sm())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        let median = |times: &[u64]| {
+            let makespans = times.iter().copied().map(Nanos).collect();
+            RunTimes { makespans, ..RunTimes::default() }.spread().median.0
+        };
+        assert_eq!(median(&[]), 0);
+        assert_eq!(median(&[3]), 3);
+        assert_eq!(median(&[9, 1, 2]), 2);
+        assert_eq!(median(&[4, 9, 1, 2]), 3);
     }
 }

@@ -225,20 +225,19 @@ pub fn run_json(
     bandwidth: &Bandwidth,
     check: Option<&CheckReport>,
 ) -> RunJson {
-    let mut makespans: Vec<u64> = capture.times.makespans.iter().map(|time| time.0).collect();
-    makespans.sort_unstable();
+    let times = capture.times.spread();
     RunJson {
         plan,
         backend: capture.provenance.backend.clone(),
         source: capture.provenance.source.name(),
-        repeats: makespans.len() as u64,
+        repeats: times.count as u64,
         l2: match capture.times.l2 {
             L2State::Cold => "cold",
             L2State::Warm => "warm",
         },
-        makespan_ns: median(&makespans),
-        makespan_min_ns: makespans.first().copied().unwrap_or(0),
-        makespan_max_ns: makespans.last().copied().unwrap_or(0),
+        makespan_ns: times.median.0,
+        makespan_min_ns: times.least.0,
+        makespan_max_ns: times.most.0,
         slots: bubbles.slots,
         busy_slot_ns: bubbles.busy_slot.0,
         total_slot_ns: bubbles.total_slot.0,
@@ -266,16 +265,6 @@ fn measured(capture: &Capture) -> MeasuredJson {
     }
 }
 
-/// The middle of sorted values, the mean of the two middle ones where their number is even.
-fn median(sorted: &[u64]) -> u64 {
-    let middle = sorted.len() / 2;
-    match sorted {
-        [] => 0,
-        _ if sorted.len() % 2 == 1 => sorted[middle],
-        _ => sorted[middle - 1].midpoint(sorted[middle]),
-    }
-}
-
 /// `compare --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CompareJson {
@@ -290,17 +279,4 @@ pub struct CompareJson {
 /// The comparison object, against the first run.
 pub fn compare_json(runs: Vec<RunJson>) -> CompareJson {
     CompareJson { schema: SCHEMA, baseline: 0, runs }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[]), 0);
-        assert_eq!(median(&[3]), 3);
-        assert_eq!(median(&[1, 2, 9]), 2);
-        assert_eq!(median(&[1, 2, 4, 9]), 3);
-    }
 }

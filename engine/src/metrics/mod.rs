@@ -4,6 +4,7 @@
 mod bandwidth;
 mod bubble_rules;
 mod bubbles;
+mod differences;
 mod floor;
 mod lanes;
 mod phases;
@@ -12,5 +13,6 @@ mod traffic;
 pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};
 pub use bubble_rules::BubbleCause;
 pub use bubbles::{Bubble, BubbleReport, Gap, bubbles, gaps};
+pub use differences::{Differences, Twin};
 pub use floor::{Floor, Limits};
 pub use traffic::{NodeTraffic, Traffic, node_traffic, traffic};

@@ -1,17 +1,45 @@
 //! Ways of running the batch side by side, each number with its difference to the baseline.
 
+use std::sync::Arc;
+
 use egui::{RichText, ScrollArea, Sense, Ui, vec2};
 use engine::units::Nanos;
 
 use super::timeline::layout::{Layout, View};
 use super::{Frame, empty, entity_colour};
 use crate::window::command::Command;
-use crate::window::worker::{Compared, Shown};
+use crate::window::gpu::l2_name;
+use crate::window::worker::{Compared, Run, Way};
 
 /// The baseline.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     baseline: usize,
+}
+
+/// A row with what is said about it.
+struct Row {
+    way: Compared,
+    about: Option<&'static str>,
+}
+
+/// Measured runs of the shown plan, those of earlier plans, then the simulated ways.
+fn rows(frame: &Frame<'_>) -> Vec<Row> {
+    let now = frame.shown.and_then(|shown| shown.measured.as_ref());
+    let is_shown = |run: &Arc<Run>| now.is_some_and(|now| Arc::ptr_eq(now, run));
+    let plan = frame.shown.map(|shown| shown.plan_crc);
+    let measured = frame.kept.iter().rev().map(|kept| {
+        let run = &kept.way.run;
+        let about = if is_shown(run) {
+            "the plan shown"
+        } else if Some(run.plan_crc) == plan {
+            "the plan shown, an earlier run"
+        } else {
+            "another plan"
+        };
+        Row { way: kept.row(), about: Some(about) }
+    });
+    measured.chain(frame.compared.iter().map(|way| Row { way: way.clone(), about: None })).collect()
 }
 
 /// Draws the panel.
@@ -20,62 +48,73 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         if ui.button("Compare all ways").on_hover_text("every strategy, then every other scheduler").clicked() {
             frame.send(Command::Compare);
         }
-        ui.label(
-            RichText::new(
-                "Aligned at their start, one time scale. Click a name to make it the baseline. All times simulated.",
-            )
-            .color(frame.tokens.faint),
-        );
+        let sources = if frame.kept.is_empty() { "All times simulated." } else { "Each time says its source." };
+        let text = format!("Aligned at their start, one time scale. Click a name to make it the baseline. {sources}");
+        ui.label(RichText::new(text).color(frame.tokens.faint));
     });
     if frame.compared.is_empty() {
         frame.send(Command::CompareOnce);
+    }
+    let rows = rows(frame);
+    if rows.is_empty() {
         empty(ui, frame.tokens, "Serial, streams and fused, and all schedulers, side by side on this batch.");
         return;
     }
-    let longest = frame.compared.iter().filter_map(makespan).max().unwrap_or(Nanos(1));
-    state.baseline = state.baseline.min(frame.compared.len() - 1);
-    let baseline = makespan(&frame.compared[state.baseline]);
+    let longest = rows.iter().filter_map(|row| extent(&row.way)).max().unwrap_or(Nanos(1));
+    state.baseline = state.baseline.min(rows.len() - 1);
+    let baseline = makespan(&rows[state.baseline].way);
     ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-        for (at, way) in frame.compared.iter().enumerate() {
-            row(ui, frame, state, at, way, (longest, baseline));
+        for (at, one) in rows.iter().enumerate() {
+            row(ui, frame, state, at, one, (longest, baseline));
         }
     });
 }
 
 fn makespan(way: &Compared) -> Option<Nanos> {
-    way.outcome.as_ref().ok().and_then(|shown| shown.capture.as_ref()).map(|capture| capture.makespan())
+    way.outcome.as_ref().ok().map(|way| way.run.times().median)
 }
 
-fn row(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, at: usize, way: &Compared, scale: (Nanos, Option<Nanos>)) {
-    ui.horizontal(|ui| {
-        ui.allocate_ui(vec2(190.0, 52.0), |ui| {
-            ui.vertical(|ui| {
-                ui.set_width(190.0);
-                if ui.selectable_label(state.baseline == at, RichText::new(&way.name).strong()).clicked() {
-                    state.baseline = at;
-                }
-                match (&way.outcome, makespan(way)) {
-                    (Ok(shown), Some(time)) => figures(ui, frame, shown, time, state.baseline == at, scale.1),
-                    (Err(problem), _) => {
-                        _ = ui.add(egui::Label::new(RichText::new(problem).color(frame.tokens.warn)).wrap());
+/// How far a row reaches: its makespan, or the end of its last CTA where tracing made that later.
+fn extent(way: &Compared) -> Option<Nanos> {
+    way.outcome.as_ref().ok().map(|way| way.run.times().median.max(Nanos(way.run.lanes.end)))
+}
+
+fn row(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, at: usize, one: &Row, scale: (Nanos, Option<Nanos>)) {
+    let Row { way, about } = one;
+    ui.push_id(at, |ui| {
+        ui.horizontal(|ui| {
+            let height = if about.is_some() { 86.0 } else { 52.0 };
+            ui.allocate_ui(vec2(230.0, height), |ui| {
+                ui.vertical(|ui| {
+                    ui.set_width(230.0);
+                    let name = RichText::new(&way.name).strong();
+                    if ui.add(egui::Button::selectable(state.baseline == at, name).truncate()).clicked() {
+                        state.baseline = at;
                     }
-                    _ => {}
-                }
+                    match &way.outcome {
+                        Ok(way) => figures(ui, frame, way, *about, state.baseline == at, scale.1),
+                        Err(problem) => {
+                            _ = ui.add(egui::Label::new(RichText::new(problem).color(frame.tokens.warn)).wrap());
+                        }
+                    }
+                });
             });
+            if let Ok(way) = &way.outcome {
+                mini(ui, frame, &way.run, scale.0, height);
+            }
         });
-        if let Ok(shown) = &way.outcome {
-            mini(ui, frame, shown, scale.0);
-        }
     });
     ui.add_space(3.0);
 }
 
-fn figures(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, time: Nanos, is_baseline: bool, baseline: Option<Nanos>) {
+fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, is_baseline: bool, baseline: Option<Nanos>) {
+    let (run, times) = (&way.run, way.run.times());
     ui.horizontal(|ui| {
-        ui.label(time.to_string());
+        ui.label(times.median.to_string());
+        ui.label(RichText::new(run.source().name()).color(frame.tokens.warn));
         match baseline {
             Some(base) if !is_baseline && base.0 > 0 => {
-                let change = (time.as_f64() / base.as_f64() - 1.0) * 100.0;
+                let change = (times.median.as_f64() / base.as_f64() - 1.0) * 100.0;
                 let (word, colour) =
                     if change <= 0.0 { ("faster", frame.tokens.better) } else { ("slower", frame.tokens.worse) };
                 ui.label(RichText::new(format!("{change:+.1} % {word}")).color(colour));
@@ -83,28 +122,28 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, time: Nanos, is_baseli
             _ => _ = ui.label(RichText::new("baseline").color(frame.tokens.faint)),
         }
     });
-    let busy: u64 = shown.lanes.lanes.iter().map(|lane| lane.busy).sum();
-    let share = busy as f64 / ((shown.lanes.lanes.len() as u64 * shown.lanes.end).max(1)) as f64;
-    let text = format!(
-        "busy {:.0} % · {} · {} CTAs",
-        share * 100.0,
-        shown.traffic.issued(),
-        shown.planned.plan.attention_ctas()
-    );
-    ui.label(RichText::new(text).small().color(frame.tokens.faint));
+    let small = |text: String| RichText::new(text).small().color(frame.tokens.faint);
+    if let Some(about) = about {
+        let l2 = l2_name(run.capture.times.l2);
+        ui.label(small(format!("median of {}, {} to {}, {l2} L2", times.count, times.least, times.most)));
+        ui.label(small(format!("of {about}")));
+    }
+    let text =
+        format!("busy {:.0} % · {} · {} CTAs", run.busy_share() * 100.0, way.issued, run.capture.plan.attention_ctas());
+    ui.label(small(text));
 }
 
-fn mini(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, longest: Nanos) {
-    let Some(capture) = &shown.capture else { return };
-    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width().max(60.0), 52.0), Sense::hover());
+fn mini(ui: &mut Ui, frame: &Frame<'_>, run: &Run, longest: Nanos, height: f32) {
+    let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width().max(60.0), height), Sense::hover());
     let painter = ui.painter_at(rect);
     painter.rect_filled(rect, 2.0, frame.tokens.canvas);
-    let height = rect.height() / shown.lanes.lanes.len().max(1) as f32;
+    let height = rect.height() / run.lanes.lanes.len().max(1) as f32;
     let view = View { begin: 0.0, end: longest.as_f64() * 1.01, scroll: 0.0, lane_height: Some(height) };
-    let layout = Layout::new(&shown.lanes, view, rect);
-    let (mesh, _) = layout
-        .mesh(&shown.lanes, &capture.spans, |piece| entity_colour(frame.tokens, shown, piece.entity, frame.by_tile));
+    let layout = Layout::new(&run.lanes, view, rect);
+    let (mesh, _) = layout.mesh(&run.lanes, &run.capture.spans, |piece| {
+        entity_colour(frame.tokens, &run.capture.plan, piece.entity, frame.by_tile)
+    });
     painter.add(mesh);
-    let end = layout.x(capture.makespan().as_f64());
+    let end = layout.x(run.lanes.end as f64);
     painter.add(egui::Shape::vline(end, rect.y_range(), egui::Stroke::new(1.0, frame.tokens.text)));
 }

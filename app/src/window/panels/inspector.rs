@@ -1,13 +1,14 @@
 //! The selection in full: the chain node → pack → CTA → SM slice → bytes, and why.
 
 use egui::{RichText, ScrollArea, Ui};
+use engine::capture::{Source, Span};
 use engine::decision::Subject;
 use engine::units::{NodeIdx, PackIdx, grouped};
 
-use super::{Frame, empty, figure};
+use super::{Frame, empty, figure, figures, percent_of, signed};
 use crate::window::command::Command;
 use crate::window::selection::Selection;
-use crate::window::worker::Shown;
+use crate::window::worker::{Run, Shown, Sources};
 
 /// Most lines of a list; the rest is counted.
 const MOST: usize = 60;
@@ -29,8 +30,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         if let Some(pack) = frame.selected.pack {
             pack_part(ui, frame, shown, pack);
         }
-        if let Selection::Cta(span) = frame.selected.what {
-            cta_part(ui, frame, shown, span);
+        if let Selection::Cta(source, span) = frame.selected.what {
+            cta_part(ui, frame, shown, source, span);
         }
         decisions(ui, frame, shown);
     });
@@ -54,13 +55,12 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     derived(ui, "launches", plan.launches.len().to_string());
     derived(ui, "KV tokens read", plan.kv_tokens_read().to_string());
     derived(ui, "unique KV tokens", shown.planned.tree.unique_tokens().to_string());
-    if let Some(capture) = &shown.capture {
-        let source = capture.provenance.source.name();
-        figure(ui, frame.tokens, "makespan", &capture.makespan().to_string(), source);
-        let busy: u64 = shown.lanes.lanes.iter().map(|lane| lane.busy).sum();
-        let slot_time = shown.lanes.lanes.len() as u64 * shown.lanes.end;
-        let share = busy as f64 / (slot_time.max(1)) as f64;
-        figure(ui, frame.tokens, "slots busy", &format!("{:.1} %", share * 100.0), source);
+    for run in shown.runs(Sources::Both) {
+        run_part(ui, frame, run);
+    }
+    if let (Some(measured), Some(simulated)) = (&shown.measured, &shown.simulated) {
+        let off = percent_of(simulated.times().median, measured.times().median);
+        derived(ui, "simulated over measured", off);
     }
     ui.add_space(6.0);
     for (tile, packs) in plan.tiles() {
@@ -69,6 +69,18 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     ui.add_space(8.0);
     let hint = "Select a node, a pack or a CTA in any view: the chain from prefix to bytes shows here, with the decisions behind it.";
     ui.label(RichText::new(hint).color(frame.tokens.faint));
+}
+
+/// The figures of a run; a measured one with all that says how far they can be trusted.
+fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
+    let source = run.source().name();
+    figure(ui, frame.tokens, "makespan", &run.times().median.to_string(), source);
+    figure(ui, frame.tokens, "slots busy", &format!("{:.1} %", run.busy_share() * 100.0), source);
+    if run.source() == Source::Measured {
+        for (name, value) in figures::of_measured(&run.capture) {
+            figure(ui, frame.tokens, name, &value, source);
+        }
+    }
 }
 
 fn node_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, node: NodeIdx) {
@@ -116,26 +128,40 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
     );
     let bytes = plan.shape.kv_bytes_per_token_head() * found.tokens.0;
     figure(ui, frame.tokens, "KV bytes a CTA", &bytes.to_string(), "derived");
-    if matches!(frame.selected.what, Selection::Cta(_)) {
+    if matches!(frame.selected.what, Selection::Cta(..)) {
         return;
     }
-    let ctas = shown.lanes.pack_of.iter().enumerate().filter(|(_, of)| **of == pack.0);
+    let Some(run) = shown.front() else { return };
+    let ctas = run.lanes.pack_of.iter().enumerate().filter(|(_, of)| **of == pack.0);
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new("CTAs").color(frame.tokens.faint));
         for (span, _) in ctas.take(MOST) {
-            let sm = shown.capture.as_ref().map_or(0, |capture| capture.spans.sm[span]);
-            let response = ui.link(format!("SM {sm}"));
-            frame.link(&response, Selection::Cta(span));
+            let response = ui.link(format!("SM {}", run.capture.spans.sm[span]));
+            frame.link(&response, Selection::Cta(run.source(), span));
         }
     });
 }
 
-fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, at: usize) {
-    let Some(capture) = shown.capture.as_ref().filter(|capture| at < capture.spans.len()) else { return };
-    let span = capture.spans.get(at);
-    let source = capture.provenance.source.name();
+fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, of: Source, at: usize) {
+    let Some(run) = shown.run(of).filter(|run| at < run.capture.spans.len()) else { return };
+    let span = run.capture.spans.get(at);
     let title = if frame.selected.pack.is_some() { "CTA" } else { "Merge CTA" };
-    heading(ui, frame, &format!("{title} {} of launch {}", span.cta, span.launch), Selection::Cta(at));
+    heading(ui, frame, &format!("{title} {} of launch {}", span.cta, span.launch), Selection::Cta(of, at));
+    span_part(ui, frame, of, &span);
+    let Some(twin) = shown.twin(of, at) else { return };
+    let other = if of == Source::Measured { Source::Simulated } else { Source::Measured };
+    if let (Some(run), Some(at)) = (shown.run(other), frame.selected.span_in(other)) {
+        ui.add_space(4.0);
+        span_part(ui, frame, other, &run.capture.spans.get(at));
+    }
+    ui.add_space(4.0);
+    ui.label(RichText::new("simulated − measured").color(frame.tokens.faint));
+    figure(ui, frame.tokens, "begins", &signed(twin.begin), "derived");
+    figure(ui, frame.tokens, "takes", &signed(twin.duration), "derived");
+}
+
+fn span_part(ui: &mut Ui, frame: &Frame<'_>, source: Source, span: &Span) {
+    let source = source.name();
     figure(ui, frame.tokens, "SM · slot", &format!("{} · {}", span.sm, span.slot), source);
     figure(ui, frame.tokens, "begins", &span.begin.to_string(), source);
     figure(ui, frame.tokens, "ends", &span.end.to_string(), source);

@@ -2,6 +2,8 @@
 
 pub mod batch;
 pub mod compare;
+pub mod differences;
+pub mod figures;
 pub mod inspector;
 pub mod log;
 pub mod packs;
@@ -12,12 +14,14 @@ pub mod tree;
 use std::cell::RefCell;
 
 use egui::{Color32, RichText, Ui};
+use engine::plan::LaunchPlan;
 use engine::session::PlanOptions;
-use engine::units::PackIdx;
+use engine::units::{Nanos, PackIdx};
 use engine::workload::BatchSpec;
 
 use super::command::Command;
 use super::lanes::NO_PACK;
+use super::measuring::Measurement;
 use super::selection::{Lit, Selection};
 use super::theme::Tokens;
 use super::worker::{Compared, Shown};
@@ -37,6 +41,8 @@ pub enum Panel {
     Traffic,
     /// Ways of running side by side.
     Compare,
+    /// Measured and simulated run, CTA by CTA.
+    Differences,
     /// The selection in full.
     Inspector,
     /// Warnings, errors, times.
@@ -45,13 +51,14 @@ pub enum Panel {
 
 impl Panel {
     /// All of them, in the order of menus.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Batch,
         Self::Tree,
         Self::Packs,
         Self::Timeline,
         Self::Traffic,
         Self::Compare,
+        Self::Differences,
         Self::Inspector,
         Self::Log,
     ];
@@ -65,6 +72,7 @@ impl Panel {
             Self::Timeline => "Timeline",
             Self::Traffic => "Traffic",
             Self::Compare => "Compare",
+            Self::Differences => "Differences",
             Self::Inspector => "Inspector",
             Self::Log => "Log",
         }
@@ -95,6 +103,8 @@ pub struct Frame<'a> {
     pub stale: bool,
     /// Ways side by side.
     pub compared: &'a [Compared],
+    /// Measured runs of this and of earlier plans, newest last.
+    pub kept: &'a [Measurement],
     /// The selection.
     pub selected: Lit,
     /// What the pointer was on in the last frame.
@@ -127,7 +137,7 @@ impl Frame<'_> {
 
     /// Colour of a pack: that of its tree node, or of its tile.
     pub fn pack_colour(&self, shown: &Shown, pack: u32) -> Color32 {
-        entity_colour(self.tokens, shown, pack, self.by_tile)
+        entity_colour(self.tokens, &shown.planned.plan, pack, self.by_tile)
     }
 
     /// Whether a pack is lit by selection or hover.
@@ -139,8 +149,8 @@ impl Frame<'_> {
 }
 
 /// Colour of a pack, or of the merge.
-pub fn entity_colour(tokens: &Tokens, shown: &Shown, pack: u32, by_tile: bool) -> Color32 {
-    match shown.planned.plan.packs.get(pack as usize) {
+pub fn entity_colour(tokens: &Tokens, plan: &LaunchPlan, pack: u32, by_tile: bool) -> Color32 {
+    match plan.packs.get(pack as usize) {
         Some(found) if by_tile => tokens.entity(found.tile.m.trailing_zeros() * 3 + found.tile.n.trailing_zeros()),
         Some(found) => tokens.entity(found.node.0),
         None if pack == NO_PACK => tokens.merge,
@@ -174,4 +184,17 @@ pub fn no_run(frame: &Frame<'_>) -> &'static str {
         Some(_) => "There is a plan, but it did not run; the banner says why.",
         None => "Planning…",
     }
+}
+
+/// A difference of times with its sign: `+340 ns`, `−12.1 µs`.
+pub fn signed(difference: i64) -> String {
+    let sign = if difference < 0 { '−' } else { '+' };
+    format!("{sign}{}", Nanos(difference.unsigned_abs()))
+}
+
+/// How far a simulated time is from the measured one: `+3.1 %`.
+pub fn percent_of(simulated: Nanos, measured: Nanos) -> String {
+    let change = (simulated.as_f64() / measured.as_f64().max(1.0) - 1.0) * 100.0;
+    let sign = if change < 0.0 { '−' } else { '+' };
+    format!("{sign}{:.1} %", change.abs())
 }

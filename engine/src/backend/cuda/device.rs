@@ -11,14 +11,7 @@ use crate::units::Bytes;
 /// capability, with the driver's limits and our kernels' resources in place of its own; its bandwidths and
 /// simulator constants stay a guess until `packscope calibrate` has measured them.
 pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
-    let same = |device: &&Device| {
-        let (major, minor) = device.compute_capability;
-        let model = device.key.split('-').next().unwrap_or_default();
-        info.name.to_lowercase().contains(model)
-            && (u32::from(major), u32::from(minor)) == info.capability
-            && device.sm_count == info.sms
-    };
-    if let Some(device) = hw::builtin().iter().find(same) {
+    if let Some(device) = built_in(info) {
         return Ok(device.clone());
     }
     let distance = |device: &&Device| u32::from(device.compute_capability.0).abs_diff(info.capability.0);
@@ -49,6 +42,17 @@ pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
     device.sources.insert("kernels".to_owned(), "packscope's kernels, compiled here by NVRTC".to_owned());
     device.validate()?;
     Ok(device)
+}
+
+/// The built-in device of the same name, capability and SMs.
+pub(super) fn built_in(info: &GpuInfo) -> Option<&'static Device> {
+    hw::builtin().iter().find(|device| {
+        let (major, minor) = device.compute_capability;
+        let model = device.key.split('-').next().unwrap_or_default();
+        info.name.to_lowercase().contains(model)
+            && (u32::from(major), u32::from(minor)) == info.capability
+            && device.sm_count == info.sms
+    })
 }
 
 /// `NVIDIA H200` → `nvidia-h200`.

@@ -102,6 +102,17 @@ impl Cuda {
         Ok(Self { inputs: None, flush: None, stream, compiler, gpu, device, clock_step })
     }
 
+    /// Name of the first GPU and its built-in device, found without a context on it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn find() -> Result<(String, Option<&'static Device>)> {
+        let info = Gpu::find(0).map_err(translate)?;
+        kernels::nvrtc_version().map_err(translate)?;
+        let device = device::built_in(&info);
+        Ok((info.name, device))
+    }
+
     /// The GPU as a device of the table: the built-in entry where there is one.
     pub fn device(&self) -> &Device {
         &self.device

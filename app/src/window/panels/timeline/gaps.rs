@@ -12,7 +12,7 @@ use crate::window::gaps::Gaps;
 use crate::window::lanes::{FOLD_PX, Lanes};
 use crate::window::panels::Frame;
 use crate::window::theme::{Tokens, mix};
-use crate::window::worker::Shown;
+use crate::window::worker::Run;
 
 /// Pixels after which the hatch comes again.
 const PERIOD: f32 = 8.0;
@@ -32,9 +32,9 @@ pub(super) fn hatch(ui: &Ui) -> TextureHandle {
 }
 
 /// The gap of a lane at a time.
-pub(super) fn hit(shown: &Shown, lane: usize, time: u64) -> Option<&Gap> {
-    let lane = shown.lanes.lanes.get(lane)?;
-    shown.gaps.of_lane(lane.sm, lane.slot, time).next().filter(|gap| gap.begin.0 <= time)
+pub(super) fn hit(run: &Run, lane: usize, time: u64) -> Option<&Gap> {
+    let lane = run.lanes.lanes.get(lane)?;
+    run.gaps.of_lane(lane.sm, lane.slot, time).next().filter(|gap| gap.begin.0 <= time)
 }
 
 /// One hatched mesh of all gaps that are wide enough to see; narrower ones are inside folded blocks.
@@ -68,8 +68,8 @@ fn push(mesh: &mut Mesh, rect: Rect, color: Color32) {
 }
 
 /// Busy and bubbles as one bar with their names and shares; returns the cause under the pointer.
-pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) -> Option<BubbleCause> {
-    let report = shown.bubbles.as_ref()?;
+pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, run: &Run, named: bool) -> Option<BubbleCause> {
+    let report = &run.bubbles;
     let busy = mix(frame.tokens.panel, frame.tokens.text, 0.75);
     let mut parts = vec![(None, report.busy_share(), busy)];
     let bubbles = report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0);
@@ -85,6 +85,9 @@ pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) -> Option<Bu
     }
     let mut hovered = None;
     ui.horizontal_wrapped(|ui| {
+        if named {
+            ui.label(RichText::new(run.source().name()).small().color(frame.tokens.warn));
+        }
         for (cause, share, fill) in parts {
             let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
             ui.painter().rect_filled(swatch, 2.0, fill);

@@ -1,25 +1,33 @@
-//! CTAs over time: one group per SM, one lane per residency slot, bandwidth under the same axis.
+//! CTAs over time: one group per SM, one lane per residency slot, bandwidth under the same axis; the
+//! measured run over the simulated one where both are there.
 
+mod blocks;
 pub mod gaps;
 pub mod layout;
 mod paint;
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+
 use egui::{PointerButton, Rect, Response, RichText, Sense, Ui};
-use engine::capture::Capture;
+use engine::capture::Source;
 use engine::units::{Bytes, Nanos, grouped};
 
+use self::blocks::Block;
 use self::layout::{Layout, View};
-use super::{Frame, empty};
+use super::{Frame, empty, figures, percent_of, signed};
 use crate::window::command::{Action, Command};
 use crate::window::lanes::NO_PACK;
 use crate::window::selection::Selection;
-use crate::window::worker::Shown;
+use crate::window::worker::{Run, Shown, Sources};
 
 /// What is looked at.
 #[derive(Clone, Default)]
 pub struct State {
     /// Begin and end in nanoseconds; `None` shows all.
     pub window: Option<(f64, f64)>,
+    /// Which runs are shown.
+    pub sources: Sources,
     scroll: f32,
     lane_height: Option<f32>,
     /// Range with statistics.
@@ -70,23 +78,26 @@ impl State {
 
     /// Handles an action of the table; false if it is none of the timeline's.
     pub fn act(&mut self, action: Action, shown: &Shown, selected: Selection) -> bool {
-        let end = shown.lanes.end;
+        let end = shown.end(self.sources);
         match action {
             Action::ZoomIn => self.zoom(end, 1.3, None),
             Action::ZoomOut => self.zoom(end, 1.0 / 1.3, None),
             Action::PanLeft => self.pan(end, -0.12),
             Action::PanRight => self.pan(end, 0.12),
             Action::Fit => (self.window, self.lane_height, self.scroll) = (None, None, 0.0),
-            Action::Focus => match (&shown.capture, selected) {
-                (Some(capture), Selection::Cta(at)) if at < capture.spans.len() => {
-                    let before = self.window;
-                    self.focus(end, &capture.spans.get(at));
+            Action::Focus => {
+                let before = self.window;
+                self.window = None;
+                if let Selection::Cta(source, at) = selected
+                    && let Some(run) = shown.run(source).filter(|run| at < run.capture.spans.len())
+                {
+                    self.window = before;
+                    self.focus(end, &run.capture.spans.get(at));
                     if before == self.window {
                         self.window = None;
                     }
                 }
-                _ => self.window = None,
-            },
+            }
             _ => return false,
         }
         true
@@ -101,39 +112,58 @@ impl State {
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
-    let Some((shown, capture)) = frame.shown.and_then(|shown| Some((shown, shown.capture.as_deref()?))) else {
+    let sources = state.sources;
+    let Some((shown, runs)) =
+        frame.shown.map(|shown| (shown, shown.runs(sources).collect::<Vec<_>>())).filter(|(_, runs)| !runs.is_empty())
+    else {
         empty(ui, frame.tokens, super::no_run(frame));
         return;
     };
-    header(ui, frame, shown, capture, state);
-    let cause = gaps::legend(ui, frame, shown);
+    header(ui, frame, shown, &runs, state);
+    let mut cause = None;
+    for run in &runs {
+        cause = gaps::legend(ui, frame, run, runs.len() > 1).or(cause);
+    }
     let hatch = state.hatch.get_or_insert_with(|| gaps::hatch(ui)).clone();
     let (outer, response) =
         ui.allocate_exact_size(ui.available_size().max(egui::vec2(80.0, 60.0)), Sense::click_and_drag());
-    let regions = paint::regions(outer, !capture.counters.is_empty());
-    let layout = Layout::new(&shown.lanes, state.view(shown.lanes.end), regions.lanes);
-    input(ui, &response, &layout, shown, state);
-    let layout = Layout::new(&shown.lanes, state.view(shown.lanes.end), regions.lanes);
-    paint::all(ui, frame, (shown, capture), &layout, &regions, &paint::Marks { range: state.range, cause, hatch });
-    pointer(frame, &response, &layout, shown, capture, state);
-    nodes(ui, &layout, shown);
+    let counters = runs.iter().copied().find(|run| !run.capture.counters.is_empty());
+    let regions = paint::regions(outer, counters.is_some());
+    let end = shown.end(sources);
+    input(ui, &response, &blocks::part(&runs, state.view(end), regions.lanes), end, state);
+    let blocks = blocks::part(&runs, state.view(end), regions.lanes);
+    let pointer_at = response.hover_pos().filter(|pos| regions.lanes.contains(*pos)).map(|pos| pos.x);
+    let marks = paint::Marks { range: state.range, cause, hatch, pointer_at };
+    paint::all(ui, frame, (shown, counters), &blocks, &regions, &marks);
+    pointer(frame, &response, &blocks, shown, end, state);
+    for block in &blocks {
+        nodes(ui, block);
+    }
 }
 
-fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, capture: &Capture, state: &mut State) {
+fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], state: &mut State) {
     ui.horizontal_wrapped(|ui| {
-        let source = capture.provenance.source.name();
-        ui.label(RichText::new(format!("makespan {}", capture.makespan())).strong());
-        ui.label(RichText::new(source).color(frame.tokens.warn));
-        let busy: u64 = shown.lanes.lanes.iter().map(|lane| lane.busy).sum();
-        let total = (shown.lanes.lanes.len() as u64 * shown.lanes.end).max(1);
-        let text = format!(
-            "{} CTAs on {} SMs × {} slots · slots busy {:.1} %",
-            grouped(capture.spans.len() as u64),
-            capture.provenance.sm_count,
-            capture.slots_per_sm(),
-            busy as f64 / total as f64 * 100.0
-        );
-        ui.label(RichText::new(text).color(frame.tokens.faint));
+        for run in runs {
+            makespan(ui, frame, run);
+        }
+        if let [measured, simulated] = runs {
+            let off = percent_of(simulated.times().median, measured.times().median);
+            let text = RichText::new(format!("the simulator is {off} off")).color(frame.tokens.accent);
+            ui.label(text).on_hover_text("simulated makespan over the median of the measured ones (derived)");
+        }
+        if let [run] = runs {
+            ui.label(RichText::new(content(run)).color(frame.tokens.faint));
+        }
+        if shown.measured.is_some() && shown.simulated.is_some() {
+            ui.label("show");
+            for (sources, name) in [
+                (Sources::Both, "both"),
+                (Sources::Only(Source::Measured), "measured only"),
+                (Sources::Only(Source::Simulated), "simulated only"),
+            ] {
+                ui.selectable_value(&mut state.sources, sources, name);
+            }
+        }
         let mut by_tile = frame.by_tile;
         ui.label("colour");
         ui.selectable_value(&mut by_tile, false, "pack");
@@ -145,7 +175,9 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, capture: &Capture, stat
             frame.send(Command::Act(Action::Fit));
         }
         if let Some((from, to)) = state.range {
-            ui.label(RichText::new(statistics(shown, capture, from, to)).color(frame.tokens.accent));
+            for run in runs {
+                ui.label(RichText::new(statistics(run, from, to)).color(frame.tokens.accent));
+            }
             if ui.small_button("×").on_hover_text("drop the range").clicked() {
                 state.range = None;
             }
@@ -153,36 +185,64 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, capture: &Capture, stat
     });
 }
 
+/// The makespan of a run with its source; where measured, with count and spread.
+fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
+    let times = run.times();
+    ui.label(RichText::new(format!("makespan {}", times.median)).strong());
+    ui.label(RichText::new(run.source().name()).color(frame.tokens.warn));
+    if run.source() == Source::Measured {
+        let text = format!("median of {}, {} to {}", times.count, times.least, times.most);
+        let hover = figures::of_measured(&run.capture)
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        ui.label(RichText::new(text).color(frame.tokens.faint)).on_hover_text(hover);
+    }
+}
+
+/// CTAs, SMs and how busy they are.
+fn content(run: &Run) -> String {
+    format!(
+        "{} CTAs on {} SMs × {} slots · slots busy {:.1} %",
+        grouped(run.capture.spans.len() as u64),
+        run.capture.provenance.sm_count,
+        run.capture.slots_per_sm(),
+        run.busy_share() * 100.0
+    )
+}
+
 /// Busy, idle, CTAs and bytes of a range.
-fn statistics(shown: &Shown, capture: &Capture, from: f64, to: f64) -> String {
+fn statistics(run: &Run, from: f64, to: f64) -> String {
     let (from, to) = (from.max(0.0) as u64, to.max(0.0) as u64);
-    let (busy, ctas, bytes) = shown.lanes.within(&capture.spans, from..to);
-    let slot_time = (to.saturating_sub(from)).saturating_mul(shown.lanes.lanes.len() as u64).max(1);
+    let (busy, ctas, bytes) = run.lanes.within(&run.capture.spans, from..to);
+    let slot_time = (to.saturating_sub(from)).saturating_mul(run.lanes.lanes.len() as u64).max(1);
     let share = busy as f64 / slot_time as f64 * 100.0;
     format!(
-        "range {} · busy {share:.1} % · bubbles {:.1} % · {} CTAs · ≈ {} KV issued (derived)",
+        "range {} {} · busy {share:.1} % · bubbles {:.1} % · {} CTAs · ≈ {} KV issued (derived)",
         Nanos(to.saturating_sub(from)),
+        run.source().name(),
         100.0 - share,
         grouped(ctas),
         Bytes(bytes as u64)
     )
 }
 
-fn input(ui: &Ui, response: &Response, layout: &Layout, shown: &Shown, state: &mut State) {
-    let end = shown.lanes.end;
+fn input(ui: &Ui, response: &Response, blocks: &[Block<'_>], end: u64, state: &mut State) {
+    let Some(axis) = blocks.first().map(|block| block.layout) else { return };
     if let Some(pos) = response.hover_pos() {
         let (zoom, scroll) = ui.input(|input| (input.zoom_delta(), input.smooth_scroll_delta()));
         if (zoom - 1.0).abs() > 1e-4 {
-            state.zoom(end, f64::from(zoom), Some(layout.time(pos.x)));
+            state.zoom(end, f64::from(zoom), Some(axis.time(pos.x)));
         } else {
             if scroll.x.abs() > 0.0 {
-                state.pan(end, f64::from(-scroll.x / layout.rect.width().max(1.0)));
+                state.pan(end, f64::from(-scroll.x / axis.rect.width().max(1.0)));
             }
-            let most = (layout.height() - layout.rect.height()).max(0.0);
-            state.scroll = (state.scroll - scroll.y).clamp(0.0, most);
+            let most = blocks.iter().map(|block| block.layout.height() - block.layout.rect.height());
+            state.scroll = (state.scroll - scroll.y).clamp(0.0, most.fold(0.0, f32::max));
         }
     }
-    let at = |pos: egui::Pos2| snapped(layout, shown, pos);
+    let at = |pos: egui::Pos2| snapped(blocks, &axis, end, pos);
     for button in [PointerButton::Primary, PointerButton::Middle] {
         if response.drag_started_by(button) {
             state.drag_from = response.interact_pointer_pos().map(at);
@@ -202,39 +262,37 @@ fn input(ui: &Ui, response: &Response, layout: &Layout, shown: &Shown, state: &m
 }
 
 /// Time under the pointer, at the edge of a slice where one is within 6 pixels.
-fn snapped(layout: &Layout, shown: &Shown, pos: egui::Pos2) -> f64 {
-    let time = layout.time(pos.x).clamp(0.0, shown.lanes.end as f64);
-    let near = layout.ns_per_px() * 6.0;
-    let Some(capture) = &shown.capture else { return time };
-    let lane = layout.lane_at(pos.y).and_then(|lane| shown.lanes.lanes.get(lane));
+fn snapped(blocks: &[Block<'_>], axis: &Layout, end: u64, pos: egui::Pos2) -> f64 {
+    let time = axis.time(pos.x).clamp(0.0, end as f64);
+    let near = axis.ns_per_px() * 6.0;
+    let Some(Block { run, layout, .. }) = blocks::at(blocks, pos.y) else { return time };
+    let lane = layout.lane_at(pos.y).and_then(|lane| run.lanes.lanes.get(lane));
     let Some(lane) = lane else { return time };
+    let spans = &run.capture.spans;
     let probes = [time, time - near, time + near];
-    let edges = probes.into_iter().filter_map(|probe| shown.lanes.hit(&capture.spans, lane, probe.max(0.0) as u64));
+    let edges = probes.into_iter().filter_map(|probe| run.lanes.hit(spans, lane, probe.max(0.0) as u64));
     edges
-        .flat_map(|at| [capture.spans.begin[at] as f64, capture.spans.end[at] as f64])
+        .flat_map(|at| [spans.begin[at] as f64, spans.end[at] as f64])
         .filter(|edge| (edge - time).abs() <= near)
         .min_by(|a, b| (a - time).abs().total_cmp(&(b - time).abs()))
         .unwrap_or(time)
 }
 
-fn pointer(
-    frame: &Frame<'_>,
-    response: &Response,
-    layout: &Layout,
-    shown: &Shown,
-    capture: &Capture,
-    state: &mut State,
-) {
-    let Some(pos) = response.hover_pos().filter(|pos| layout.rect.contains(*pos)) else { return };
+fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: &Shown, end: u64, state: &mut State) {
+    let Some(pos) = response.hover_pos() else { return };
+    let Some(block @ Block { run, layout, .. }) = blocks::at(blocks, pos.y) else { return };
+    if !layout.rect.contains(pos) {
+        return;
+    }
     let time = layout.time(pos.x).max(0.0) as u64;
-    let lane = layout.lane_at(pos.y).and_then(|lane| shown.lanes.lanes.get(lane));
-    let hit = lane.and_then(|lane| shown.lanes.hit(&capture.spans, lane, time));
+    let lane = layout.lane_at(pos.y).and_then(|lane| run.lanes.lanes.get(lane));
+    let hit = lane.and_then(|lane| run.lanes.hit(&run.capture.spans, lane, time));
     if let Some(at) = hit {
-        frame.link(response, Selection::Cta(at));
+        frame.link(response, Selection::Cta(run.source(), at));
         if response.double_clicked() {
-            state.focus(shown.lanes.end, &capture.spans.get(at));
+            state.focus(end, &run.capture.spans.get(at));
         }
-        let text = tooltip(layout, shown, capture, at);
+        let text = tooltip(block, shown, at);
         response.clone().on_hover_text_at_pointer(text);
         return;
     }
@@ -244,7 +302,7 @@ fn pointer(
         frame.send(Command::Select(Selection::None));
         state.range = None;
     }
-    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| gaps::hit(shown, lane, time)) {
+    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| gaps::hit(run, lane, time)) {
         let text = format!(
             "SM {} slot {}: {} bubble of {}\n{} to {} ({})\n{}\n{}",
             gap.sm,
@@ -253,7 +311,7 @@ fn pointer(
             gap.end.saturating_sub(gap.begin),
             gap.begin,
             gap.end,
-            capture.provenance.source.name(),
+            run.source().name(),
             gap.cause.about(),
             gap.cause.remedy()
         );
@@ -261,20 +319,21 @@ fn pointer(
     }
 }
 
-fn tooltip(layout: &Layout, shown: &Shown, capture: &Capture, at: usize) -> String {
-    let span = capture.spans.get(at);
+fn tooltip(block: &Block<'_>, shown: &Shown, at: usize) -> String {
+    let Block { run, layout, .. } = block;
+    let span = run.capture.spans.get(at);
     let mut folded = 0;
-    let lane = shown.lanes.lanes.iter().find(|lane| lane.spans.contains(&at));
+    let lane = run.lanes.lanes.iter().find(|lane| lane.spans.contains(&at));
     if let Some(lane) = lane {
         let fold = (layout.ns_per_px() * crate::window::lanes::FOLD_PX).ceil() as u64;
         let view = layout.view.begin.max(0.0) as u64..layout.view.end.max(0.0) as u64;
-        shown.lanes.pieces(&capture.spans, lane, view, fold, |piece| {
+        run.lanes.pieces(&run.capture.spans, lane, view, fold, |piece| {
             if (piece.first..piece.first + piece.count as usize).contains(&at) {
                 folded = piece.count;
             }
         });
     }
-    let pack = shown.lanes.pack_of[at];
+    let pack = run.lanes.pack_of[at];
     let what = match shown.planned.plan.packs.get(pack as usize) {
         Some(found) if pack != NO_PACK => {
             format!("pack {pack} · tile {} · {} queries · {} KV tokens", found.tile, found.queries_len, found.tokens)
@@ -290,8 +349,13 @@ fn tooltip(layout: &Layout, shown: &Shown, capture: &Capture, at: usize) -> Stri
         span.begin,
         span.end,
         span.end.saturating_sub(span.begin),
-        capture.provenance.source.name()
+        run.source().name()
     );
+    if let Some(twin) = shown.twin(run.source(), at) {
+        text.push('\n');
+        let (begin, takes) = (signed(twin.begin), signed(twin.duration));
+        let _ = write!(text, "simulated − measured: begins {begin}, takes {takes}");
+    }
     if folded > 1 {
         text.push('\n');
         text.push_str(&folded.to_string());
@@ -301,19 +365,27 @@ fn tooltip(layout: &Layout, shown: &Shown, capture: &Capture, at: usize) -> Stri
 }
 
 /// An accessibility node for each SM on the screen.
-fn nodes(ui: &Ui, layout: &Layout, shown: &Shown) {
+fn nodes(ui: &Ui, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
     for first in layout.visible().step_by(layout.slots) {
-        let lanes = &shown.lanes.lanes[first..(first + layout.slots).min(shown.lanes.lanes.len())];
+        let lanes = &run.lanes.lanes[first..(first + layout.slots).min(run.lanes.lanes.len())];
         let Some(lane) = lanes.first() else { break };
         let ctas: usize = lanes.iter().map(|lane| lane.spans.len()).sum();
         let busy: u64 = lanes.iter().map(|lane| lane.busy).sum();
-        let share = busy as f64 / (shown.lanes.end.max(1) * lanes.len() as u64) as f64 * 100.0;
+        let share = busy as f64 / (run.lanes.end.max(1) * lanes.len() as u64) as f64 * 100.0;
         let top = layout.top(first);
-        let rect = Rect::from_x_y_ranges(layout.rect.x_range(), top..=top + layout.group());
-        let response = ui.interact(rect, ui.scope_id().with(("sm", lane.sm)), Sense::hover());
-        let sm = lane.sm;
+        let rect = Rect::from_x_y_ranges(layout.rect.x_range(), top..=top + layout.group()).intersect(layout.rect);
+        if rect.height() <= 0.0 {
+            continue;
+        }
+        let response = ui.interact(rect, ui.scope_id().with(("sm", run.source().name(), lane.sm)), Sense::hover());
+        let (sm, source) = (lane.sm, run.source().name());
         response.widget_info(|| {
-            egui::WidgetInfo::labeled(egui::Role::Group, true, format!("SM {sm}: {ctas} CTAs, busy {share:.0} %"))
+            egui::WidgetInfo::labeled(
+                egui::Role::Group,
+                true,
+                format!("SM {sm}: {ctas} CTAs, busy {share:.0} % ({source})"),
+            )
         });
     }
 }

@@ -1,17 +1,19 @@
 //! Painting of the timeline: ruler, lanes, selection, range, bandwidth.
 
+use std::sync::Arc;
+
 use egui::{Align2, FontId, Painter, Rect, Stroke, StrokeKind, TextureHandle, Ui, pos2, vec2};
-use engine::capture::{Capture, CounterSeries};
+use engine::capture::{Capture, CounterSeries, Source};
 use engine::metrics::BubbleCause;
 use engine::units::Nanos;
 
 use super::super::Frame;
+use super::blocks::Block;
 use super::gaps;
 use super::layout::{Layout, ticks};
 use crate::window::lanes::Piece;
-use crate::window::selection::Selection;
 use crate::window::theme::mix;
-use crate::window::worker::Shown;
+use crate::window::worker::{Run, Shown};
 
 /// Parts of the panel.
 #[derive(Clone, Copy, Debug)]
@@ -51,20 +53,24 @@ pub(super) struct Marks {
     pub(super) cause: Option<BubbleCause>,
     /// Hatch of bubbles.
     pub(super) hatch: TextureHandle,
+    /// Where the pointer is in time.
+    pub(super) pointer_at: Option<f32>,
 }
 
 pub(super) fn all(
     ui: &Ui,
     frame: &Frame<'_>,
-    run: (&Shown, &Capture),
-    layout: &Layout,
+    (shown, counters): (&Shown, Option<&Arc<Run>>),
+    blocks: &[Block<'_>],
     regions: &Regions,
     marks: &Marks,
 ) {
-    let (shown, capture) = run;
+    let Some(axis) = blocks.first().map(|block| block.layout) else { return };
     let painter = ui.painter_at(regions.gutter.union(regions.ruler).union(regions.strip.unwrap_or(regions.ruler)));
-    painter.rect_filled(regions.lanes, 0.0, frame.tokens.canvas);
-    ruler(&painter, frame, layout, regions);
+    for block in blocks {
+        painter.rect_filled(block.layout.rect, 0.0, frame.tokens.canvas);
+    }
+    ruler(&painter, frame, &axis, regions);
     let tint = |cause| {
         let plain = gaps::colour(frame.tokens, cause);
         if marks.cause.is_some_and(|lit| lit != cause) {
@@ -73,14 +79,26 @@ pub(super) fn all(
             mix(plain, frame.tokens.canvas, 0.25)
         }
     };
-    ui.painter_at(regions.lanes).add(gaps::mesh((&shown.lanes, &shown.gaps), layout, marks.hatch.id(), tint));
-    lanes(&ui.painter_at(regions.lanes), frame, shown, capture, layout);
-    gutter(&ui.painter_at(regions.gutter), frame, layout, regions);
-    if let Some(strip) = regions.strip {
-        bandwidth(&ui.painter_at(strip.expand2(vec2(GUTTER, 0.0))), frame, capture, layout, strip);
+    for block in blocks {
+        let Block { run, title: place, layout } = block;
+        let clipped = ui.painter_at(layout.rect);
+        clipped.add(gaps::mesh((&run.lanes, &run.gaps), layout, marks.hatch.id(), tint));
+        lanes(&clipped, frame, shown, block);
+        ends(&clipped, frame, blocks, block);
+        let gutter_rect = Rect::from_x_y_ranges(regions.gutter.x_range(), layout.rect.y_range());
+        gutter(&ui.painter_at(gutter_rect), frame, layout, regions);
+        if let Some(place) = place {
+            title(&painter, frame, block, *place);
+        }
+    }
+    if let (Some(strip), Some(run)) = (regions.strip, counters) {
+        bandwidth(&ui.painter_at(strip.expand2(vec2(GUTTER, 0.0))), frame, &run.capture, &axis, strip);
+    }
+    if let Some(x) = marks.pointer_at {
+        painter.vline(x, regions.lanes.y_range(), Stroke::new(1.0, frame.tokens.faint.gamma_multiply(0.6)));
     }
     if let Some((from, to)) = marks.range {
-        let area = Rect::from_x_y_ranges(layout.x(from)..=layout.x(to), regions.lanes.y_range());
+        let area = Rect::from_x_y_ranges(axis.x(from)..=axis.x(to), regions.lanes.y_range());
         let fill = frame.tokens.accent.gamma_multiply(0.18);
         painter.rect(area, 0.0, fill, Stroke::new(1.0, frame.tokens.accent), StrokeKind::Inside);
         painter.text(
@@ -90,6 +108,50 @@ pub(super) fn all(
             FontId::proportional(12.0),
             frame.tokens.text,
         );
+    }
+}
+
+/// The source of a block, what is in it and how long its spans go.
+fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
+    painter.rect_filled(place, 0.0, frame.tokens.panel);
+    let source = block.source();
+    let name = painter.text(
+        place.left_center() + vec2(3.0, 0.0),
+        Align2::LEFT_CENTER,
+        source.name(),
+        FontId::proportional(12.0),
+        frame.tokens.warn,
+    );
+    let traced = if source == Source::Measured { " in the traced run" } else { "" };
+    let text = format!("{} · last CTA ends at {}{traced}", super::content(block.run), Nanos(block.run.lanes.end));
+    painter.text(
+        name.right_center() + vec2(8.0, 0.0),
+        Align2::LEFT_CENTER,
+        text,
+        FontId::proportional(11.0),
+        frame.tokens.faint,
+    );
+}
+
+/// Where the run ends, and dashed where the other one does.
+fn ends(painter: &Painter, frame: &Frame<'_>, blocks: &[Block<'_>], block: &Block<'_>) {
+    let Layout { rect, .. } = block.layout;
+    for other in blocks {
+        let x = block.layout.x(other.run.lanes.end as f64);
+        if other.source() == block.source() {
+            painter.vline(x, rect.y_range(), Stroke::new(1.0, frame.tokens.faint));
+            continue;
+        }
+        let stroke = Stroke::new(1.5, frame.tokens.accent);
+        painter.extend(egui::Shape::dashed_line(&[pos2(x, rect.top()), pos2(x, rect.bottom())], stroke, 5.0, 4.0));
+        let text = format!("{} ends", other.source().name());
+        let right = x + 90.0 < rect.right();
+        let (anchor, by) = if right { (Align2::LEFT_BOTTOM, 4.0) } else { (Align2::RIGHT_BOTTOM, -4.0) };
+        let place = pos2(x + by, rect.bottom() - 2.0);
+        let size = vec2(80.0, 14.0);
+        let back = anchor.anchor_size(place, size);
+        painter.rect_filled(back, 2.0, frame.tokens.canvas.gamma_multiply(0.8));
+        painter.text(place, anchor, text, FontId::proportional(11.0), frame.tokens.accent);
     }
 }
 
@@ -104,20 +166,19 @@ fn ruler(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Region
     }
 }
 
-fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, capture: &Capture, layout: &Layout) {
+fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
+    let capture = &run.capture;
     let focused = frame.selected.is_some();
     let colour = |piece: &Piece| {
         let plain = frame.pack_colour(shown, piece.entity);
         let folded = if piece.count > 1 { mix(plain, frame.tokens.canvas, 0.15) } else { plain };
         if focused && !frame.lights(shown, piece.entity) { frame.tokens.dimmed(folded) } else { folded }
     };
-    let (mesh, _) = layout.mesh(&shown.lanes, &capture.spans, colour);
+    let (mesh, _) = layout.mesh(&run.lanes, &capture.spans, colour);
     painter.add(mesh);
     for (lit, width) in [(frame.hovered, 1.0), (frame.selected, 2.0)] {
-        let Selection::Cta(at) = lit.what else { continue };
-        if at >= capture.spans.len() {
-            continue;
-        }
+        let Some(at) = lit.span_in(run.source()).filter(|at| *at < capture.spans.len()) else { continue };
         let span = capture.spans.get(at);
         let lane = span.sm as usize * layout.slots + span.slot as usize;
         let top = layout.top(lane);
@@ -125,17 +186,16 @@ fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, capture: &Capture,
             Rect::from_x_y_ranges(layout.x(span.begin.as_f64())..=layout.x(span.end.as_f64()), top..=top + layout.lane);
         painter.rect_stroke(place.expand(1.0), 1.0, Stroke::new(width, frame.tokens.text), StrokeKind::Outside);
     }
-    names(painter, frame, shown, capture, layout);
-    let end = layout.x(capture.makespan().as_f64());
-    painter.vline(end, layout.rect.y_range(), Stroke::new(1.0, frame.tokens.faint));
+    names(painter, frame, shown, block);
 }
 
 /// Names inside CTAs, where there is room.
-fn names(painter: &Painter, frame: &Frame<'_>, shown: &Shown, capture: &Capture, layout: &Layout) {
+fn names(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
     if layout.lane < 12.0 {
         return;
     }
-    layout.pieces(&shown.lanes, &capture.spans, |_, piece, rect| {
+    layout.pieces(&run.lanes, &run.capture.spans, |_, piece, rect| {
         if rect.width() < 56.0 || piece.count > 1 {
             return;
         }

@@ -1,0 +1,30 @@
+//! What a measured run says of itself, as pairs of name and value: the inspector and the timeline show the same.
+
+use engine::capture::Capture;
+
+use crate::window::gpu::l2_name;
+
+/// Repeats, spread, cost of tracing, clocks and the machine of a measured run.
+pub fn of_measured(capture: &Capture) -> Vec<(&'static str, String)> {
+    let (made, times) = (&capture.provenance, capture.times.spread());
+    let mut figures = vec![
+        ("repeats", format!("{}, {} L2 before each", times.count, l2_name(capture.times.l2))),
+        ("shortest · longest", format!("{} · {}", times.least, times.most)),
+    ];
+    if let Some(overhead) = capture.probe_overhead {
+        let sign = if overhead < 0.0 { '−' } else { '+' };
+        figures.push(("cost of tracing", format!("{sign}{:.1} %", (100.0 * overhead).abs())));
+    }
+    figures.push(("clock step", made.clock_step.to_string()));
+    if let Some(error) = made.clock_error_ns {
+        figures.push(("clock error", format!("{error:.1} ns")));
+    }
+    figures.push(("GPU", made.device_name.clone()));
+    if let Some(khz) = made.sm_clock_khz {
+        figures.push(("SM clock", format!("{:.0} MHz", f64::from(khz) / 1e3)));
+    }
+    if let Some(driver) = &made.driver {
+        figures.push(("driver", driver.clone()));
+    }
+    figures
+}
