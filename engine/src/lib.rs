@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod calibrate;
 pub mod cancel;
 pub mod capture;
 pub mod decision;

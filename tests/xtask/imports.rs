@@ -6,7 +6,7 @@ use crate::sources::Source;
 
 /// Modules of the engine from left to right; those on one step do not use each other, but for
 /// `workload`, whose file errors the device table shares.
-const STEPS: [&[&str]; 13] = [
+const STEPS: [&[&str]; 14] = [
     &["units"],
     &["error"],
     &["cancel", "decision"],
@@ -20,6 +20,7 @@ const STEPS: [&[&str]; 13] = [
     &["metrics"],
     &["export"],
     &["session"],
+    &["calibrate"],
 ];
 
 /// (folder, crates that its sources may not name).

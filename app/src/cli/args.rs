@@ -37,6 +37,8 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Run the published configurations.
     Bench(BenchArgs),
+    /// Fit the simulator to a GPU, and write a device file
+    Calibrate(CalibrateArgs),
     /// Name what there is to choose from, one sentence each.
     List(ListArgs),
 }
@@ -292,6 +294,26 @@ pub(crate) struct BenchArgs {
     /// On a GPU: compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Measured runs to fit to, as `bench --json` wrote them on the GPU; may be repeated. Without it the GPU
+    /// here is measured.
+    #[arg(long, value_name = "BENCH.json")]
+    pub(crate) from: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Schedulers whose plans are measured, comma-separated.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "pat")]
+    pub(crate) schedulers: Vec<String>,
+    /// The device file to write (.ron).
+    #[arg(short, long, value_name = "FILE.ron")]
+    pub(crate) output: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

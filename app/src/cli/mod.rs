@@ -9,6 +9,7 @@
 mod args;
 mod bench;
 mod bench_measured;
+mod calibrate;
 mod compare;
 mod convert;
 mod demo;
@@ -70,6 +71,7 @@ fn dispatch(command: Option<Command>) -> Outcome<ExitCode> {
         Some(Command::Verify(args)) => verify::verify(&args),
         Some(Command::View(args)) => view::view(&args),
         Some(Command::Bench(args)) => bench::bench(&args),
+        Some(Command::Calibrate(args)) => calibrate::calibrate(&args),
         Some(Command::List(args)) => list::list(&args),
     }
 }

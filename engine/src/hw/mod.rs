@@ -7,4 +7,4 @@ mod device;
 mod table;
 
 pub use device::{Device, KernelResources, SimConstants, TileStep};
-pub use table::{builtin, find, from_ron, names};
+pub use table::{builtin, find, from_ron, names, to_ron};

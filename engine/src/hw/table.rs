@@ -42,6 +42,16 @@ pub fn from_ron(text: &str) -> Result<Device> {
     Ok(device)
 }
 
+/// A device as the text of a device file.
+///
+/// # Errors
+/// [`crate::Error::Device`] where a figure cannot be written.
+pub fn to_ron(device: &Device) -> Result<String> {
+    let pretty = ron::ser::PrettyConfig::new().depth_limit(2).struct_names(false);
+    let text = ron::ser::to_string_pretty(device, pretty);
+    text.map(|text| text + "\n").map_err(|error| crate::Error::Device(format!("it cannot be written: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +64,14 @@ mod tests {
             for field in ["sm_count", "hbm_bytes_per_s", "tensor_flops", "l2", "loaded_latency", "kernels", "sim"] {
                 assert!(device.sources.contains_key(field), "{key} does not say where {field} comes from");
             }
+        }
+    }
+
+    #[test]
+    fn a_written_device_is_read_as_it_was() {
+        for (key, text) in FILES {
+            let device = from_ron(text).unwrap();
+            assert_eq!(from_ron(&to_ron(&device).unwrap()).unwrap(), device, "{key}");
         }
     }
 

@@ -1,9 +1,10 @@
 //! Each SM's cycle counter on the GPU's one nanosecond clock.
 //!
 //! `%globaltimer` is the same on all SMs but steps (32 ns on an H200); `%clock64` counts every cycle but
-//! each SM has its own zero. A record holds both at its begin and at its end, so the pairs of an SM give a
-//! line ns = rate · clock + offset. The rate is common to all SMs and fitted over all pairs; the offset is
-//! the mean over the SM's pairs, so its error shrinks with their number.
+//! each SM has its own zero, and its own rate as well: the SMs' clocks follow their local voltage, and
+//! within one run two SMs were seen half a percent apart. A record holds both at its begin and at its end,
+//! so the pairs of an SM give it a line ns = rate · clock + offset by least squares. An SM with too few pairs
+//! for that takes the rate that is best over all of them.
 //!
 //! Worked number: readings step by 32 ns, so each pair is off by up to 32 ns, evenly: a standard deviation
 //! of 32/√12 = 9.2 ns. Ten pairs on an SM place it to 9.2/√10 = 2.9 ns.
@@ -18,15 +19,26 @@ pub(super) struct Pair {
     pub(super) ns: u64,
 }
 
+/// Pairs from which an SM has a rate of its own.
+const OWN_RATE: usize = 4;
+
+/// The line of one SM, around the mean of its pairs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Line {
+    /// Its first clock, from which `clock` counts.
+    first: u64,
+    clock: f64,
+    ns: f64,
+    rate: f64,
+}
+
 /// The fitted lines.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClockFit {
-    /// Nanoseconds a cycle.
+    /// Nanoseconds a cycle, over all SMs.
     pub(super) rate: f64,
-    /// Per SM: its first clock, the nanoseconds that fit there after `origin`.
-    offsets: BTreeMap<u32, (u64, f64)>,
-    origin: u64,
-    /// Largest standard error of an offset, ns.
+    lines: BTreeMap<u32, Line>,
+    /// Largest standard error of a line at its mean, ns.
     pub(super) error: f64,
 }
 
@@ -40,32 +52,32 @@ impl ClockFit {
             let clock = pair.clock.wrapping_sub(zero).cast_signed() as f64;
             by_sm.entry(pair.sm).or_default().push((clock, pair.ns.wrapping_sub(origin).cast_signed() as f64));
         }
-        let rate = common_rate(&by_sm)?;
+        let rate = common_rate(by_sm.values().map(Vec::as_slice))?;
         let mut error: f64 = 0.0;
-        let offsets = by_sm.iter().map(|(sm, pairs)| {
+        let lines = by_sm.iter().map(|(sm, pairs)| {
+            let own = (pairs.len() >= OWN_RATE).then(|| common_rate(std::iter::once(pairs.as_slice()))).flatten();
+            let rate = own.unwrap_or(rate);
             let (clock, ns) = means(pairs);
-            let offset = ns - rate * clock;
-            let squares: f64 = pairs.iter().map(|(c, n)| (n - rate * c - offset).powi(2)).sum();
-            // With few pairs the residuals say little; they are never taken to be better than the step allows.
+            let squares: f64 = pairs.iter().map(|(c, n)| (n - ns - rate * (c - clock)).powi(2)).sum();
             error = error.max((squares / pairs.len() as f64).sqrt() / (pairs.len() as f64).sqrt());
-            (*sm, (first[sm], offset))
+            (*sm, Line { first: first[sm], clock, ns, rate })
         });
-        let offsets = offsets.collect();
-        Some(Self { rate, offsets, origin, error })
+        let lines = lines.collect();
+        Some(Self { rate, lines, error })
     }
 
     /// A clock reading of an SM in nanoseconds after the origin; readings of one SM keep their order.
     pub(super) fn nanos(&self, sm: u32, clock: u64) -> f64 {
-        self.offsets
-            .get(&sm)
-            .map_or(0.0, |(first, offset)| self.rate * (clock.wrapping_sub(*first).cast_signed() as f64) + offset)
+        self.lines.get(&sm).map_or(0.0, |line| {
+            line.ns + line.rate * (clock.wrapping_sub(line.first).cast_signed() as f64 - line.clock)
+        })
     }
 }
 
-/// Least squares over all SMs, each around its own mean.
-fn common_rate(by_sm: &BTreeMap<u32, Vec<(f64, f64)>>) -> Option<f64> {
+/// Least squares over several SMs, each around its own mean.
+fn common_rate<'a>(sms: impl Iterator<Item = &'a [(f64, f64)]>) -> Option<f64> {
     let (mut products, mut squares) = (0.0, 0.0);
-    for pairs in by_sm.values() {
+    for pairs in sms {
         let (clock, ns) = means(pairs);
         for (c, n) in pairs {
             products += (c - clock) * (n - ns);
@@ -85,11 +97,12 @@ fn means(pairs: &[(f64, f64)]) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// SMs with different zeros, one rate of 1.98 GHz, a timer that steps by 32 ns.
+    /// SMs with different zeros and rates around 1.98 GHz, half a percent apart, and a timer that steps by 32 ns.
     #[test]
-    fn clocks_with_other_zeros_come_out_on_one_axis_within_the_step() {
+    fn clocks_with_other_zeros_and_rates_come_out_on_one_axis_within_the_step() {
         let (origin, ghz) = (1_700_000_000_000_000_000_u64, 1.98);
-        let truth = |sm: u64, at: u64| (sm * 1_000_003 + (at as f64 * ghz) as u64, origin + at / 32 * 32);
+        let ghz_of = |sm: u64| ghz * (1.0 + 0.005 * (sm % 8) as f64 / 7.0 - 0.0025);
+        let truth = |sm: u64, at: u64| (sm * 1_000_003 + (at as f64 * ghz_of(sm)) as u64, origin + at / 32 * 32);
         let mut pairs = Vec::new();
         for sm in 0..132 {
             for nth in 0..12_u64 {
