@@ -73,6 +73,7 @@ fn capture(count: u64) -> Capture {
         times: RunTimes { makespans: Vec::new(), l2: L2State::Cold, upload: None },
         kernels: Vec::new(),
         counters: Vec::new(),
+        counted: None,
         probe_overhead: None,
         warnings: Vec::new(),
     }

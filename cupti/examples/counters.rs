@@ -285,7 +285,7 @@ fn clocks(session: &mut Session, bench: &Bench) -> Done {
         match session.sample(&[Quantity::SmActive], &sampling, || bench.marks(20_000, &mut marks)) {
             Ok(series) => println!(
                 "  samples of {micros} us to globaltimer: {:?} from {} samples, {} rejected",
-                clock::of_samples(&marks, &series.samples, 0),
+                clock::of_samples(&marks, &[], &series.samples, 0),
                 series.len(),
                 series.samples.rejected
             ),

@@ -57,18 +57,22 @@ pub fn of_records(marks: &[Mark], kernels: &[KernelRecord]) -> Option<Alignment>
     overlap(bounds, marks.len())
 }
 
-/// Offset of the samples' clock. `metric` is the place of a metric that is zero when the GPU is idle.
-/// None unless the samples show as many separate stretches of activity as there are marks.
-pub fn of_samples(marks: &[Mark], samples: &Samples, metric: usize) -> Option<Alignment> {
+/// Offset of the samples' clock. `before` are marks of the first kernels that were sampled and `after` those
+/// of the last; what ran between them is passed over. `metric` is the place of a metric that is zero when the
+/// GPU is idle. None where the samples show fewer separate stretches of activity than there are marks.
+pub fn of_samples(before: &[Mark], after: &[Mark], samples: &Samples, metric: usize) -> Option<Alignment> {
     let stretches = active_stretches(samples, metric);
-    if marks.len() != stretches.len() {
+    let marks = before.len() + after.len();
+    if stretches.len() < marks {
         return None;
     }
-    let bounds = marks.iter().zip(&stretches).flat_map(|(mark, &(first, last))| {
+    let last = &stretches[stretches.len() - after.len()..];
+    let pairs = before.iter().zip(&stretches).chain(after.iter().zip(last));
+    let bounds = pairs.flat_map(|(mark, &(first, last))| {
         [(first, mark.start), (last, mark.end)]
             .map(|(sample, at)| (difference(samples.starts[sample].0, at.0), difference(samples.ends[sample].0, at.0)))
     });
-    overlap(bounds, marks.len())
+    overlap(bounds, marks)
 }
 
 /// First and last sample of each stretch without an idle sample.
@@ -162,9 +166,13 @@ mod tests {
                 samples.ends.push(SampleTime(end));
                 samples.values.push(vec![Some(f64::from(u8::from(busy)))]);
             }
-            let found = of_samples(&marks, &samples, 0).unwrap();
-            prop_assert!(found.offset.unsigned_abs().abs_diff(offset) <= found.error, "{found:?} against {offset}");
-            prop_assert!(found.error <= step.div_ceil(2));
+            // What runs between the marks before and those after is passed over.
+            let (before, after) = (&marks[..marks.len() / 3], &marks[marks.len() - marks.len() / 3..]);
+            for (before, after) in [(&marks[..], &marks[..0]), (before, after)].into_iter().filter(|m| !m.0.is_empty()) {
+                let found = of_samples(before, after, &samples, 0).unwrap();
+                prop_assert!(found.offset.unsigned_abs().abs_diff(offset) <= found.error, "{found:?} against {offset}");
+                prop_assert!(found.error <= step.div_ceil(2));
+            }
         }
     }
 }

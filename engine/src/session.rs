@@ -166,6 +166,8 @@ pub struct RunOptions {
     pub l2: L2State,
     /// Whether a GPU replays the launches as a CUDA graph.
     pub graph: bool,
+    /// Whether a GPU counts bytes and activity, in passes after the timed ones; refusal is a warning.
+    pub counters: bool,
     /// The command line or window action, for the capture's provenance.
     pub command: String,
 }
@@ -277,6 +279,7 @@ impl Runner {
                 repeats: run.repeats,
                 l2: run.l2,
                 graph: run.graph,
+                counters: run.counters,
                 command: &run.command,
             };
             return gpu.run(&job, cancel);

@@ -15,6 +15,12 @@ struct StampParams {
 };
 static_assert(sizeof(StampParams) == 8, "StampParams is 8 bytes");
 
+struct PulseParams {
+    u64* mark;  // first and last moment
+    u64 nanos;
+};
+static_assert(sizeof(PulseParams) == 16, "PulseParams is 16 bytes");
+
 // 16-byte loads, eight in flight per thread.
 extern "C" __global__ void __launch_bounds__(512) packscope_read(const ReadParams p) {
     constexpr u32 kUnroll = 8;
@@ -138,4 +144,14 @@ extern "C" __global__ void packscope_clock_step(const StampParams p) {
         last = now;
     }
     *p.to = least;
+}
+
+// Keeps every SM busy for `nanos` and leaves its first and last moment: a mark that other clocks see too.
+extern "C" __global__ void packscope_pulse(const PulseParams p) {
+    u64 start = read_timer(), end = start;
+    while (end - start < p.nanos) end = read_timer();
+    if (threadIdx.x == 0) {
+        atomicMin(p.mark, start);
+        atomicMax(p.mark + 1, end);
+    }
 }

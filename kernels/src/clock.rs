@@ -1,4 +1,4 @@
-//! The device's own clock: its step, and stamps before and after a call.
+//! The device's own clock: its step, stamps before and after a call, and pulses that other clocks see too.
 
 use crate::compile::Compiler;
 use crate::error::KernelError;
@@ -38,6 +38,48 @@ impl Stamps {
     /// The stamps in nanoseconds; wait for the stream first.
     pub fn read(&self) -> Result<Vec<u64>, KernelError> {
         self.values.read(0, self.count)
+    }
+}
+
+#[repr(C)]
+struct PulseParams {
+    mark: u64,
+    nanos: u64,
+}
+
+/// Kernels that keep all SMs busy for a while and say when by `%globaltimer`, so that whatever watches the SMs can be
+/// put on that clock.
+#[derive(Debug)]
+pub struct Pulses {
+    function: Function,
+    marks: DeviceBuffer,
+    count: usize,
+    grid: u32,
+}
+
+impl Pulses {
+    /// Room for `count` pulses.
+    pub fn new(gpu: &Gpu, compiler: &Compiler, count: usize) -> Result<Self, KernelError> {
+        let mut kernel = compiler.limits("packscope_pulse")?;
+        kernel.resources.threads = 32;
+        let untouched: Vec<u64> = [u64::MAX, 0].repeat(count);
+        Ok(Self { function: gpu.load(&kernel)?, marks: gpu.upload(&untouched)?, count, grid: gpu.info().sms })
+    }
+
+    /// Queues pulse `at` on `stream`: one CTA an SM, busy for `nanos`.
+    pub fn pulse(&self, at: usize, nanos: u64, stream: &Stream) -> Result<(), KernelError> {
+        if at >= self.count {
+            return Err(KernelError::Plan(format!("pulse {at} of {}", self.count)));
+        }
+        let params = PulseParams { mark: self.marks.address() + at as u64 * 16, nanos };
+        // SAFETY: the structure is the kernel's only parameter; it writes two of the values of a live buffer.
+        unsafe { self.function.launch(self.grid, 32, stream, &params) }
+    }
+
+    /// First and last nanosecond of each pulse that ran; wait for the stream first.
+    pub fn read(&self) -> Result<Vec<(u64, u64)>, KernelError> {
+        let marks: Vec<u64> = self.marks.read(0, 2 * self.count)?;
+        Ok(marks.chunks_exact(2).map(|mark| (mark[0], mark[1])).filter(|mark| mark.0 <= mark.1).collect())
     }
 }
 

@@ -366,12 +366,35 @@ impl Decode {
         for join in &self.joins {
             stream.wait(join)?;
         }
+        self.launch_merge(stream)
+    }
+
+    fn launch_merge(&self, stream: &Stream) -> Result<(), KernelError> {
         if let Some(merge) = &self.merge {
             let threads = merge.function.resources().threads;
-            // SAFETY: as above.
+            // SAFETY: as in `launch`.
             unsafe { merge.function.launch(merge.grid, threads, stream, &merge.params)? };
         }
         Ok(())
+    }
+
+    /// Kernels of this call, the merge included.
+    pub fn parts(&self) -> usize {
+        self.launches.len() + usize::from(self.merge.is_some())
+    }
+
+    /// Queues one kernel of the call alone, in the order of [`Self::launch`]; those before it must have run, since the
+    /// merge reads their partials. Nothing for a number past the last.
+    pub fn launch_part(&self, part: usize, stream: &Stream) -> Result<(), KernelError> {
+        match self.launches.get(part) {
+            Some(launch) => {
+                let threads = launch.function.resources().threads;
+                // SAFETY: as in `launch`.
+                unsafe { launch.function.launch(launch.grid, threads, stream, &launch.params) }
+            }
+            None if part == self.launches.len() => self.launch_merge(stream),
+            None => Ok(()),
+        }
     }
 
     /// Fills the outputs and the partials with a pattern that is NaN in f16, bf16 and f32, so that a value that no kernel wrote shows.

@@ -20,12 +20,12 @@ mod plan;
 mod spec;
 mod timing;
 
-pub use clock::{Stamps, clock_step};
+pub use clock::{Pulses, Stamps, clock_step};
 pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_version};
 pub use decode::{Decode, DecodeOptions, KvCache, KvLayout, Strategy};
 pub use error::KernelError;
 pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
-pub use limits::{fill_random, mma_rate, random_value, read_time};
+pub use limits::{Sweep, fill_random, mma_rate, random_value, read_time};
 pub use params::TraceRecord;
 pub use plan::{DecodeShape, Dtype, PackTask, PlanArrays, Tile};
 pub use spec::{Arch, KernelSpec};

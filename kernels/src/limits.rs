@@ -2,7 +2,7 @@
 
 use crate::compile::Compiler;
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Gpu, Stream};
+use crate::gpu::{DeviceBuffer, Function, Gpu, Stream};
 use crate::plan::Dtype;
 use crate::timing::Protocol;
 
@@ -56,6 +56,31 @@ pub fn read_time(
         }
     }
     Ok(best)
+}
+
+/// A plain read of a whole buffer, which leaves none of another buffer's lines in L2, dirty or clean.
+#[derive(Debug)]
+pub struct Sweep {
+    function: Function,
+    sink: DeviceBuffer,
+    grid: u32,
+}
+
+impl Sweep {
+    /// Loads the kernel.
+    pub fn new(gpu: &Gpu, compiler: &Compiler) -> Result<Self, KernelError> {
+        let mut kernel = compiler.limits("packscope_read")?;
+        kernel.resources.threads = 512;
+        Ok(Self { function: gpu.load(&kernel)?, sink: gpu.allocate(16)?, grid: gpu.info().sms * 2 })
+    }
+
+    /// Queues a read of `source`.
+    pub fn read(&self, source: &DeviceBuffer, stream: &Stream) -> Result<(), KernelError> {
+        let vectors = (source.bytes() / 16) as u64;
+        let params = ReadParams { from: source.address(), vectors, sink: self.sink.address() };
+        // SAFETY: the structure is the kernel's only parameter, and it reads a live buffer.
+        unsafe { self.function.launch(self.grid, 512, stream, &params) }
+    }
 }
 
 /// Tensor rate of `mma.sync` m16n8k16 with 32-bit accumulators, in FLOP per second, on random operands.

@@ -144,6 +144,31 @@ fn serial_streams_and_fused_give_captures_that_keep_every_rule_at_full_size() {
 }
 
 #[test]
+fn counters_are_there_or_a_warning_says_why_and_the_times_are_of_plain_runs() {
+    let Some(mut runner) = gpu("hardware counters") else { return };
+    for (scheduler, strategy) in [("pat", LaunchStrategy::Serial), ("pat", LaunchStrategy::Fused)] {
+        let Some(planned) = plan(&runner, &figure_10(20, 32, 8), scheduler, strategy) else { continue };
+        let run = RunOptions { repeats: 5, counters: true, ..RunOptions::default() };
+        let capture = runner.run(&planned, &run, &Cancel::default()).unwrap();
+        assert_eq!(capture::verify(&capture), Vec::new());
+        let Some(counted) = &capture.counted else {
+            assert!(capture.warnings.iter().any(|warning| warning.text.contains("hardware counters")));
+            println!("skipped: no counters: {:?}", capture.warnings);
+            return;
+        };
+        let traffic = engine::metrics::traffic(&planned.plan, &planned.batch, &planned.tree);
+        let read = counted.plan.get(capture::Counter::DramRead).unwrap();
+        let off = read / traffic.compulsory.as_f64() - 1.0;
+        assert!(off.abs() < 0.02, "nothing is shared in configuration 20, but {read} B were read: {off:+.3}");
+        let how = counted.sampled.unwrap();
+        assert!(how.alignment_error.0 < 1000, "{how:?}");
+        let series = capture.counters.iter().find(|series| series.name == "dram_read").unwrap();
+        let sum = series.values.iter().sum::<f64>() * series.step.as_f64() * 1e-9;
+        assert!((sum / read - 1.0).abs() < 0.03, "{sum} B in the series, {read} B counted");
+    }
+}
+
+#[test]
 fn a_plan_too_large_for_the_memory_is_refused_and_the_next_one_runs() {
     let Some(mut runner) = gpu("a plan larger than the memory") else { return };
     let spec = |count, kv| BatchSpec {

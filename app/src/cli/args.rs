@@ -185,7 +185,7 @@ pub(crate) struct RunArgs {
     /// Replay the launches as a CUDA graph.
     #[arg(long)]
     pub(crate) graph: bool,
-    /// Read the hardware counters of a GPU.
+    /// Read the hardware counters of a GPU, in passes of their own.
     #[arg(long)]
     pub(crate) counters: bool,
     /// Compare the outputs with an f64 reference.
@@ -235,7 +235,7 @@ pub(crate) struct ImportArgs {
 pub(crate) struct ExportArgs {
     /// A capture.
     pub(crate) capture: PathBuf,
-    /// A folder for spans.csv, kernels.csv, packs.csv and counters.csv.
+    /// A folder for spans.csv, kernels.csv, packs.csv, counters.csv (over time) and counts.csv.
     #[arg(long, value_name = "DIR")]
     pub(crate) csv: Option<PathBuf>,
     /// The timeline as an SVG picture.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use engine::cancel::Cancel;
 use engine::capture::{self, L2State};
-use engine::export::RunJson;
+use engine::export::{MeasuredJson, RunJson};
 use engine::numerics::CheckReport;
 use engine::session::{self, RunOptions};
 use engine::units::{Bytes, Nanos};
@@ -30,12 +30,10 @@ pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
         args.check.then(|| runner.check(&planned, CHECK_SEED, &Cancel::default())).transpose()?;
     bar.inc(1);
     let l2 = if args.warm { L2State::Warm } else { L2State::Cold };
-    let how = RunOptions { l2, graph: args.graph, ..figures::cold(args.repeat) };
+    let how = RunOptions { l2, graph: args.graph, counters: args.counters, ..figures::cold(args.repeat) };
     let finished = figures::run_planned(&mut runner, &planned, &how, check.as_ref())?;
     bar.finish_and_clear();
-    if args.counters && runner.device().is_some() {
-        output::note("hardware counters are not read yet; --counters is left out");
-    } else if args.counters {
+    if args.counters && runner.device().is_none() {
         output::note("the simulator has no hardware counters; --counters is left out");
     }
     if let Some(path) = &args.output {
@@ -85,6 +83,9 @@ fn text(name: &str, run: &RunJson) -> String {
             Bytes(bandwidth.peak_bytes_per_s)
         ),
     );
+    if let Some(counters) = counters(&run.measured) {
+        say("counters", counters);
+    }
     if let Some(check) = &run.check {
         say("check", format!("{} rows, largest relative error {:.2e}", check.rows, check.max_rel_err));
     }
@@ -100,4 +101,21 @@ fn text(name: &str, run: &RunJson) -> String {
     }
     row("total", run.total_slot_ns);
     format!("{out}\n{}", bubbles.text())
+}
+
+/// What the hardware counted, in one line; none where it did not.
+fn counters(measured: &MeasuredJson) -> Option<String> {
+    let passes = measured.passes?;
+    let bytes = |name: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", Bytes(bytes)));
+    let share = |name: &str, share: Option<f64>| share.map(|share| format!("{name} {:.1}%", 100.0 * share));
+    let figures = [
+        bytes("DRAM read", measured.dram_read_bytes),
+        bytes("written", measured.dram_write_bytes),
+        bytes("L2 read", measured.l2_read_bytes),
+        share("hit", measured.l2_hit_rate),
+        share("tensor active", measured.tensor_active),
+        share("SM active", measured.sm_active),
+    ];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    Some(format!("{} (measured, {passes} passes)", figures.join(", ")))
 }

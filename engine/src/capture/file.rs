@@ -1,9 +1,9 @@
-//! The capture file, version 1.
+//! The capture file, version 2.
 //!
 //! ```text
 //! offset  bytes  field                                   all numbers little-endian
 //!      0      8  magic 89 50 53 43 4F 50 45 0A            (0x89 "PSCOPE" LF)
-//!      8      4  version, 1
+//!      8      4  version, 2
 //!     12      4  zero
 //!     16      …  chunks, one after another
 //!   end-24    8  offset of the INDX chunk                 footer
@@ -30,6 +30,7 @@
 //! | `WARN` | 1 | postcard of the warnings |
 //! | `SPAN` | spans / 65,536, rounded up | postcard of the span columns, 65,536 spans each |
 //! | `CNTR` | one a series | postcard of one counter series |
+//! | `HWCN` | 1, since version 2 | postcard of what the hardware counted, or of nothing |
 //! | `INDX` | 1 | postcard of (kind, number, offset) of every chunk above |
 //!
 //! Kinds that a reader does not know are passed over. The batch is text because its optional fields
@@ -45,7 +46,9 @@ use crate::capture::{Capture, Provenance, RunTimes, Spans, write_atomically};
 use crate::error::{Error, Result};
 
 /// Version that this build writes, and the newest that it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// First version with the counts of the hardware.
+pub(super) const WITH_COUNTS: u32 = 2;
 
 pub(super) const MAGIC: [u8; 8] = *b"\x89PSCOPE\n";
 pub(super) const END_MAGIC: [u8; 8] = *b"\nEPOCSP\x89";
@@ -68,6 +71,7 @@ pub(super) const KERNELS: Kind = *b"KERN";
 pub(super) const WARNINGS: Kind = *b"WARN";
 pub(super) const SPANS: Kind = *b"SPAN";
 pub(super) const COUNTER: Kind = *b"CNTR";
+pub(super) const COUNTED: Kind = *b"HWCN";
 pub(super) const INDEX: Kind = *b"INDX";
 
 /// The small things of a capture, and the counts by which a reader knows what is missing.
@@ -126,6 +130,7 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     for (number, series) in capture.counters.iter().enumerate() {
         out.value(COUNTER, number as u32, series)?;
     }
+    out.value(COUNTED, 0, &capture.counted)?;
     out.finish()
 }
 

@@ -1,7 +1,7 @@
 //! Whether what came from a file fits together well enough to be followed: every index that a view
 //! or a figure would use lies inside what it points into.
 
-use crate::capture::{CounterSeries, Provenance, SpanKind, Spans};
+use crate::capture::{Count, Counted, CounterSeries, Provenance, SpanKind, Spans};
 use crate::plan::{LaunchKind, LaunchPlan};
 use crate::units::Nanos;
 use crate::workload::{BatchSpec, Limits, PrefixTree};
@@ -117,5 +117,18 @@ pub(super) fn series_fits(series: &CounterSeries) -> Fits {
     match length.and_then(|length| length.checked_add(series.start.0)) {
         Some(end) if end <= LAST.0 => Ok(()),
         _ => Err(format!("the times of '{}' are out of range", series.name)),
+    }
+}
+
+/// Checks that counts are of launches that are there, and numbers that can be.
+pub(super) fn counts_fit(counted: &Counted, plan: &LaunchPlan) -> Fits {
+    if let Some(strange) = counted.launches.iter().find(|of| of.launch as usize >= plan.launches.len()) {
+        return Err(format!("it has counts of launch {}, which the plan has not", strange.launch));
+    }
+    let all = counted.launches.iter().map(|of| &of.counts).chain([&counted.plan]);
+    let can_be = |count: &Count| count.value.is_finite() && count.value >= 0.0;
+    match all.flat_map(|counts| &counts.0).find(|count| !can_be(count)) {
+        Some(count) => Err(format!("its {} is {}", count.counter.name(), count.value)),
+        None => Ok(()),
     }
 }

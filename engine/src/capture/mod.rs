@@ -4,6 +4,7 @@
 //! through the same code.
 
 mod atomic;
+mod counters;
 mod file;
 mod fit;
 mod read;
@@ -13,6 +14,7 @@ mod types;
 mod verify;
 
 pub use atomic::write_atomically;
+pub use counters::{Count, Counted, Counter, Counts, LaunchCounts, Sampled};
 pub use file::{VERSION, to_bytes, write};
 pub use read::{Loaded, from_bytes, read};
 pub use types::{

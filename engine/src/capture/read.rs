@@ -17,11 +17,11 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use super::file::{
-    BATCH, CHUNK_HEADER, COUNTER, END_MAGIC, FOOTER, HEADER, INDEX, IndexEntry, KERNELS, Kind, MAGIC, META, Meta, PLAN,
-    RAW_LIMIT, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS,
+    BATCH, CHUNK_HEADER, COUNTED, COUNTER, END_MAGIC, FOOTER, HEADER, INDEX, IndexEntry, KERNELS, Kind, MAGIC, META,
+    Meta, PLAN, RAW_LIMIT, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS,
 };
-use super::fit::{batch_fits, plan_fits, series_fits, spans_fit};
-use crate::capture::{Capture, Spans};
+use super::fit::{batch_fits, counts_fit, plan_fits, series_fits, spans_fit};
+use crate::capture::{Capture, Counted, Spans};
 use crate::error::{Error, Result};
 use crate::plan::LaunchPlan;
 use crate::units::grouped;
@@ -63,7 +63,7 @@ pub fn read(path: &Path) -> Result<Loaded> {
 /// # Errors
 /// [`Error::Capture`] as [`read`].
 pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
-    check_header(bytes)?;
+    let version = check_header(bytes)?;
     let mut chunks = Chunks::find(bytes);
     let meta: Meta = chunks.needed(META, "what made it")?;
     let batch = chunks.raw(BATCH, 0).map_err(|why| useless("its batch", &why))?;
@@ -81,6 +81,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
         kernels,
         spans: Spans::default(),
         counters: Vec::new(),
+        counted: None,
         probe_overhead: meta.probe_overhead,
         warnings,
     };
@@ -88,10 +89,14 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     capture.kernels.retain(|kernel| (kernel.launch as usize) < launches);
     chunks.spans(&meta, &mut capture)?;
     chunks.counters(&meta, &mut capture);
+    if version >= WITH_COUNTS {
+        chunks.counted(&mut capture);
+    }
     Ok(Loaded { capture, missing: chunks.missing })
 }
 
-fn check_header(bytes: &[u8]) -> Result<()> {
+/// The version of the file.
+fn check_header(bytes: &[u8]) -> Result<u32> {
     let wrong = |text: &str| Err(Error::Capture(text.to_owned()));
     if bytes.is_empty() {
         return wrong("the file is empty; a capture is written by 'packscope run BATCH -o FILE'");
@@ -111,7 +116,7 @@ fn check_header(bytes: &[u8]) -> Result<()> {
     if version == 0 {
         return wrong("the capture has version 0, which never was; its header is damaged");
     }
-    Ok(())
+    Ok(version)
 }
 
 /// A little-endian number at an offset, where the bytes reach that far.
@@ -283,6 +288,17 @@ impl<'a> Chunks<'a> {
         }
         if lost > 0 {
             self.missing.push(format!("{lost} of {} counter series: {reason}", meta.counters));
+        }
+    }
+
+    fn counted(&mut self, capture: &mut Capture) {
+        let counted = self.value::<Option<Counted>>(COUNTED, 0).and_then(|counted| {
+            counted.as_ref().map_or(Ok(()), |counted| counts_fit(counted, &capture.plan))?;
+            Ok(counted)
+        });
+        match counted {
+            Ok(counted) => capture.counted = counted,
+            Err(why) => self.missing.push(format!("what the hardware counted: {why}")),
         }
     }
 }

@@ -93,6 +93,19 @@ fn small() -> Capture {
             step: Nanos(100),
             values: vec![0.0, 1.5],
         }],
+        counted: Some(Counted {
+            chip: "GH100".to_owned(),
+            plan: Counts(vec![Count { counter: Counter::DramRead, value: 8192.0 }]),
+            passes: 2,
+            launches: vec![LaunchCounts { launch: 1, counts: Counts::default() }],
+            sampled: Some(Sampled {
+                interval: Nanos(1000),
+                repeats: 4,
+                samples: 8,
+                rejected: 1,
+                alignment_error: Nanos(51),
+            }),
+        }),
         probe_overhead: None,
         warnings: vec![Warning { text: "made by hand".to_owned() }],
     }
@@ -164,7 +177,7 @@ fn what_is_no_capture_is_told_apart() {
     assert!(says(b"\x89PSC").contains("cut inside its first 16 bytes"));
     let mut newer = to_bytes(&small()).unwrap();
     newer[8] = 9;
-    assert!(says(&newer).contains("version 9") && says(&newer).contains("up to version 1"));
+    assert!(says(&newer).contains("version 9") && says(&newer).contains("up to version 2"));
     let folder = tempfile::tempdir().unwrap();
     assert!(read(folder.path()).unwrap_err().to_string().contains("directory"));
     assert!(read(&folder.path().join("none")).unwrap_err().to_string().contains("none"));
@@ -197,6 +210,25 @@ fn ids_that_point_nowhere_are_not_followed() {
 }
 
 #[test]
+fn counts_that_cannot_be_are_left_out_and_missed() {
+    let strange: [fn(&mut Counted); 3] =
+        [|c| c.launches[0].launch = 99, |c| c.plan.0[0].value = f64::NAN, |c| c.plan.0[0].value = -1.0];
+    for change in strange {
+        let mut capture = small();
+        capture.counted.iter_mut().for_each(change);
+        let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+        assert_eq!((loaded.capture.counted, loaded.missing.len()), (None, 1), "{:?}", loaded.missing);
+        assert!(loaded.missing[0].starts_with("what the hardware counted"), "{:?}", loaded.missing);
+    }
+}
+
+#[test]
+fn a_capture_without_counts_misses_nothing() {
+    let capture = Capture { counted: None, ..small() };
+    assert_eq!(from_bytes(&to_bytes(&capture).unwrap()).unwrap(), Loaded { capture, missing: Vec::new() });
+}
+
+#[test]
 fn verify_finds_each_kind_of_fault() {
     assert_eq!(verify(&small()), Vec::new());
     let rules = |change: fn(&mut Capture)| {
@@ -214,6 +246,11 @@ fn verify_finds_each_kind_of_fault() {
     assert!(rules(|c| c.kernels.truncate(1)).contains(&"windows"));
     assert!(rules(|c| c.times.makespans.clear()).contains(&"figures"));
     assert!(rules(|c| c.counters[0].values[0] = f64::NAN).contains(&"figures"));
+    let share = Count { counter: Counter::SmActive, value: 1.5 };
+    assert!(rules(|c| c.counted.as_mut().unwrap().plan.0[0].value = f64::INFINITY).contains(&"figures"));
+    let mut capture = small();
+    capture.counted.as_mut().unwrap().plan.0.push(share);
+    assert_eq!(verify(&capture)[0].rule, "figures", "a share above 1");
 }
 
 proptest! {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::capture::Counted;
 use crate::plan::LaunchPlan;
 use crate::units::Nanos;
 use crate::workload::BatchSpec;
@@ -199,7 +200,7 @@ pub struct KernelWindow {
 pub struct CounterSeries {
     /// Name, such as `dram_read`.
     pub name: String,
-    /// Unit, such as `B/s`.
+    /// Unit: `B/s`, or `share` for 0 to 1.
     pub unit: String,
     /// Start of the first step.
     pub start: Nanos,
@@ -274,6 +275,8 @@ pub struct Capture {
     pub spans: Spans,
     /// Figures over time.
     pub counters: Vec<CounterSeries>,
+    /// What the hardware counted, where it was asked to.
+    pub counted: Option<Counted>,
     /// Cost of tracing as a fraction of the plain time, where measured.
     pub probe_overhead: Option<f64>,
     /// What a person must know.

@@ -7,7 +7,7 @@
 //! | `lanes` | spans of one lane of an SM do not overlap, and lanes are no more than an SM holds |
 //! | `once` | each CTA of the plan ran exactly once |
 //! | `windows` | each span lies inside its kernel's window, and each launch has one |
-//! | `figures` | makespans and counter series are there and finite |
+//! | `figures` | makespans, counter series and counts are there and finite, shares at most 1 |
 
 use std::collections::BTreeMap;
 
@@ -173,6 +173,13 @@ fn figures(capture: &Capture, found: &mut Findings) {
             found.add("figures", || {
                 format!("counter series '{}' has a step of zero or values that are no numbers", series.name)
             });
+        }
+    }
+    let Some(counted) = &capture.counted else { return };
+    for count in counted.launches.iter().map(|of| &of.counts).chain([&counted.plan]).flat_map(|counts| &counts.0) {
+        let most = if count.counter.is_bytes() { f64::MAX } else { 1.0 };
+        if !(0.0..=most).contains(&count.value) {
+            found.add("figures", || format!("the hardware counted {} {}", count.value, count.counter.name()));
         }
     }
 }

@@ -7,12 +7,13 @@ use crate::capture::{Capture, SpanKind};
 use crate::units::PackIdx;
 
 /// The tables with the names of their files.
-pub fn csv_tables(capture: &Capture) -> [(&'static str, String); 4] {
+pub fn csv_tables(capture: &Capture) -> [(&'static str, String); 5] {
     [
         ("spans.csv", spans(capture)),
         ("kernels.csv", kernels(capture)),
         ("packs.csv", packs(capture)),
         ("counters.csv", counters(capture)),
+        ("counts.csv", counts(capture)),
     ]
 }
 
@@ -91,6 +92,20 @@ fn counters(capture: &Capture) -> String {
         for (step, value) in series.values.iter().enumerate() {
             let begin = series.start.0 + series.step.0 * step as u64;
             line!(out, "{name},{unit},{begin},{},{value}", begin + series.step.0);
+        }
+    }
+    out
+}
+
+/// What the hardware counted over the plan and over each launch; the heading alone where it did not.
+fn counts(capture: &Capture) -> String {
+    let mut out = "launch,counter,unit,value\n".to_owned();
+    let Some(counted) = &capture.counted else { return out };
+    let launches = counted.launches.iter().map(|of| (of.launch.to_string(), &of.counts));
+    for (scope, counts) in std::iter::once(("all".to_owned(), &counted.plan)).chain(launches) {
+        for count in &counts.0 {
+            let unit = if count.counter.is_bytes() { "B" } else { "share" };
+            line!(out, "{scope},{},{unit},{}", count.counter.name(), count.value);
         }
     }
     out

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::capture::{Capture, L2State, Source};
+use crate::capture::{Capture, Counter, Counts, L2State, LaunchCounts};
 use crate::metrics::{Bandwidth, BubbleReport, Traffic};
 use crate::numerics::CheckReport;
 use crate::plan::LaunchPlan;
@@ -155,14 +155,58 @@ pub struct BandwidthJson {
     pub utilization: f64,
 }
 
-/// Hardware counters; all `null` where simulated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+/// Hardware counters; all `null` where simulated, not asked for, or refused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MeasuredJson {
     /// Bytes read from DRAM.
     pub dram_read_bytes: Option<u64>,
     /// Bytes written to DRAM.
     pub dram_write_bytes: Option<u64>,
-    /// Bytes read from L2.
+    /// Bytes that SMs read from L2.
+    pub l2_read_bytes: Option<u64>,
+    /// Bytes that came from L2 to the SMs.
+    pub l2_to_sm_bytes: Option<u64>,
+    /// Share of L2's lookups that hit.
+    pub l2_hit_rate: Option<f64>,
+    /// Fraction of time in which the tensor cores were active.
+    pub tensor_active: Option<f64>,
+    /// Mean active time of an SM over that of the busiest.
+    pub sm_active: Option<f64>,
+    /// Resident warps over the most that fit, while an SM is active.
+    pub warps_active: Option<f64>,
+    /// How often the launches ran to count all of that.
+    pub passes: Option<u32>,
+    /// How the series over time were sampled.
+    pub series: Option<SeriesJson>,
+    /// Each launch by itself, where the plan has several.
+    pub launches: Option<Vec<LaunchCountsJson>>,
+}
+
+/// How the series over time came about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SeriesJson {
+    /// Time from one sample to the next.
+    pub interval_ns: u64,
+    /// Runs that the series are the mean of.
+    pub repeats: u32,
+    /// Samples within them.
+    pub samples: u32,
+    /// Samples left out.
+    pub rejected: u32,
+    /// The samples are placed on the CTAs' time axis to within this.
+    pub alignment_error_ns: u64,
+}
+
+/// Counts of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LaunchCountsJson {
+    /// Launch of the plan.
+    pub launch: u32,
+    /// Bytes read from DRAM.
+    pub dram_read_bytes: Option<u64>,
+    /// Bytes written to DRAM.
+    pub dram_write_bytes: Option<u64>,
+    /// Bytes that SMs read from L2.
     pub l2_read_bytes: Option<u64>,
     /// Fraction of time in which the tensor cores were active.
     pub tensor_active: Option<f64>,
@@ -258,10 +302,36 @@ pub fn run_json(
     }
 }
 
-/// Counters come with the backend that measures them; a simulated run has none.
+/// What the hardware counted, if it did.
 fn measured(capture: &Capture) -> MeasuredJson {
-    match capture.provenance.source {
-        Source::Simulated | Source::Measured => MeasuredJson::default(),
+    let Some(counted) = &capture.counted else { return MeasuredJson::default() };
+    let bytes = |counts: &Counts, counter| counts.get(counter).map(|value| value.round() as u64);
+    let all = &counted.plan;
+    let launch = |of: &LaunchCounts| LaunchCountsJson {
+        launch: of.launch,
+        dram_read_bytes: bytes(&of.counts, Counter::DramRead),
+        dram_write_bytes: bytes(&of.counts, Counter::DramWrite),
+        l2_read_bytes: bytes(&of.counts, Counter::L2Read),
+        tensor_active: of.counts.get(Counter::TensorActive),
+    };
+    MeasuredJson {
+        dram_read_bytes: bytes(all, Counter::DramRead),
+        dram_write_bytes: bytes(all, Counter::DramWrite),
+        l2_read_bytes: bytes(all, Counter::L2Read),
+        l2_to_sm_bytes: bytes(all, Counter::L2ToSm),
+        l2_hit_rate: all.get(Counter::L2HitRate),
+        tensor_active: all.get(Counter::TensorActive),
+        sm_active: all.get(Counter::SmActive),
+        warps_active: all.get(Counter::WarpsActive),
+        passes: Some(counted.passes),
+        series: counted.sampled.map(|how| SeriesJson {
+            interval_ns: how.interval.0,
+            repeats: how.repeats,
+            samples: how.samples,
+            rejected: how.rejected,
+            alignment_error_ns: how.alignment_error.0,
+        }),
+        launches: (!counted.launches.is_empty()).then(|| counted.launches.iter().map(launch).collect()),
     }
 }
 

@@ -5,6 +5,6 @@ mod json;
 
 pub use csv::csv_tables;
 pub use json::{
-    BandwidthJson, BatchJson, BubbleJson, CheckJson, CompareJson, MeasuredJson, PlanJson, RunJson, SCHEMA, TileJson,
-    TrafficJson, compare_json, plan_json, run_json,
+    BandwidthJson, BatchJson, BubbleJson, CheckJson, CompareJson, LaunchCountsJson, MeasuredJson, PlanJson, RunJson,
+    SCHEMA, SeriesJson, TileJson, TrafficJson, compare_json, plan_json, run_json,
 };

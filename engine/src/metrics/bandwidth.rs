@@ -3,10 +3,10 @@
 //! Two figures are kept apart. *Achieved* is the effective bandwidth of the traffic model: issued
 //! bytes (KV, Q, partials, output) over the makespan; L2 serves part of them, so it can pass the
 //! peak of HBM. *Utilisation* is of HBM: the bytes that came from DRAM by the capture's `dram_read`
-//! series over what the data sheet's bandwidth moves in the makespan; a capture without that series
-//! counts compulsory bytes, the least that can have come.
+//! series over what the data sheet's bandwidth moves in the makespan, or as the hardware counted them; a
+//! capture without either counts compulsory bytes, the least that can have come.
 
-use crate::capture::{Capture, CounterSeries, SpanKind};
+use crate::capture::{Capture, Counter, CounterSeries, SpanKind};
 use crate::metrics::Traffic;
 use crate::plan::{LaunchKind, LaunchPlan};
 use crate::units::{Bytes, Nanos};
@@ -21,7 +21,7 @@ pub struct Bandwidth {
     pub achieved_bytes_per_s: u64,
     /// HBM bandwidth by the data sheet, bytes per second.
     pub peak_bytes_per_s: u64,
-    /// Bytes read from DRAM, where the capture has that series.
+    /// Bytes read from DRAM, where the hardware counted them or the capture has that series.
     pub dram_read: Option<Bytes>,
     /// Part of the peak that HBM delivered, 0 to 1: DRAM bytes where known, compulsory ones if not.
     pub utilization: f64,
@@ -31,7 +31,9 @@ pub struct Bandwidth {
 pub fn bandwidth(traffic: &Traffic, capture: &Capture) -> Bandwidth {
     let seconds = capture.makespan().as_f64() * 1e-9;
     let peak = capture.provenance.peak_bytes_per_s;
-    let dram_read = series(capture).map(|series| Bytes(bytes_of(series).round() as u64));
+    let counted = capture.counted.as_ref().and_then(|counted| counted.plan.get(Counter::DramRead));
+    let read = counted.or_else(|| series(capture).map(bytes_of));
+    let dram_read = read.map(|bytes| Bytes(bytes.round() as u64));
     let from_hbm = dram_read.unwrap_or(traffic.compulsory);
     let per_second = |bytes: Bytes| if seconds > 0.0 { bytes.as_f64() / seconds } else { 0.0 };
     Bandwidth {

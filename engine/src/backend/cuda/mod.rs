@@ -3,15 +3,18 @@
 //! ```text
 //! plan ─► lower ─► upload, compile ─┬─► plain build: repeats with cold or warm L2 ─► makespans
 //!                                   ├─► traced build: repeats ─► probe overhead
-//!                                   └─► traced build: one run ─► records ─► spans on one clock
+//!                                   ├─► traced build: one run ─► records ─► spans on one clock
+//!                                   └─► where asked: both builds again ─► counts and series
 //! ```
 //!
-//! Timing and tracing are separate passes, so that a time is never one of a traced kernel. The thread that
+//! Timing, tracing and counting are separate passes, so that a time is never one of a traced or counted kernel. The thread that
 //! opens a [`Cuda`] owns the GPU; nothing here can be sent to another. After a failure the owner drops it
 //! and opens anew, since a fault leaves the context unusable.
 
 mod clock;
+mod count;
 mod device;
+mod fold;
 mod lower;
 mod trace;
 
@@ -23,6 +26,7 @@ use kernels::{
     Strategy as KernelStrategy, Stream,
 };
 
+use crate::backend::cuda::count::{Counting, Rig};
 use crate::backend::cuda::lower::Lowered;
 use crate::backend::cuda::trace::Traced;
 use crate::cancel::Cancel;
@@ -82,6 +86,8 @@ pub struct Job<'a> {
     pub l2: L2State,
     /// Whether the launches are replayed as a CUDA graph.
     pub graph: bool,
+    /// Whether the hardware counts, in passes after the timed ones.
+    pub counters: bool,
     /// The command line or window action, for the capture.
     pub command: &'a str,
 }
@@ -173,10 +179,18 @@ impl Cuda {
         let traced_times = self.time(&traced, job)?;
         cancel.check()?;
         let (spans, lost) = self.trace(&traced, job)?;
-        let mut warnings = lowered.warnings;
+        let mut warnings = lowered.warnings.clone();
         if lost > 0 {
             warnings.push(Warning { text: format!("{lost} trace records were lost, and as many CTAs are missing") });
         }
+        let mut counting = Counting::default();
+        if job.counters {
+            cancel.check()?;
+            let plain = || self.decode(&batch, job.plan, &lowered, 0);
+            let rig = self.rig(job);
+            counting = rig.run(traced, median(&traced_times), plain, job.plan.launches.len(), cancel)?;
+        }
+        warnings.extend(counting.warnings);
         let overhead = median(&traced_times) / median(&plain_times) - 1.0;
         Ok(Capture {
             provenance: self.provenance(job, &spans),
@@ -189,7 +203,8 @@ impl Cuda {
             },
             kernels: spans.kernels,
             spans: spans.spans,
-            counters: Vec::new(),
+            counters: counting.series,
+            counted: counting.counted,
             probe_overhead: overhead.is_finite().then_some(overhead),
             warnings,
         })
@@ -214,6 +229,17 @@ impl Cuda {
             let first = (query.at() * batch.shape.query_heads as usize + head as usize) * dim;
             output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
         })
+    }
+
+    /// What the counting passes of a run need.
+    fn rig(&self, job: &Job<'_>) -> Rig<'_> {
+        Rig {
+            gpu: &self.gpu,
+            compiler: &self.compiler,
+            stream: &self.stream,
+            flush: self.flush.as_ref().filter(|_| job.l2 == L2State::Cold),
+            clock_step: self.clock_step,
+        }
     }
 
     /// Makes Q and KV cache for a batch, unless those of the last run serve.

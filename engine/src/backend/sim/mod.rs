@@ -72,6 +72,7 @@ pub fn run(
             outcome.dram_write.finish("dram_write", end.as_f64()),
             outcome.moved.finish("l2", end.as_f64()),
         ],
+        counted: None,
         spans,
         probe_overhead: None,
         warnings: Vec::new(),
