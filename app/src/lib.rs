@@ -1,6 +1,7 @@
 //! packscope's two faces over one engine: the desktop window and the command line.
 #![forbid(unsafe_code)]
 
+pub mod chart;
 pub mod cli;
 pub mod picture;
 pub mod samples;

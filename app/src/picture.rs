@@ -14,10 +14,10 @@ use crate::window::panels::timeline::gaps;
 use crate::window::panels::timeline::layout::{Layout, View, ticks};
 use crate::window::theme::{Tokens, tokens};
 
-const WIDTH: f32 = 1200.0;
-const LEFT: f32 = 60.0;
+pub(crate) const WIDTH: f32 = 1200.0;
+pub(crate) const LEFT: f32 = 60.0;
 
-fn hex(colour: Color32) -> String {
+pub(crate) fn hex(colour: Color32) -> String {
     format!("#{:02x}{:02x}{:02x}", colour.r(), colour.g(), colour.b())
 }
 
@@ -25,17 +25,17 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn text(out: &mut String, x: f32, y: f32, size: u32, fill: Color32, text: &str) {
+pub(crate) fn text(out: &mut String, x: f32, y: f32, size: u32, fill: Color32, text: &str) {
     let fill = hex(fill);
     let _ = writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" fill="{fill}">{}</text>"#, escaped(text));
 }
 
-fn rect(out: &mut String, place: Rect, fill: &str) {
+pub(crate) fn rect(out: &mut String, place: Rect, fill: &str) {
     let (x, y, w, h) = (place.left(), place.top(), place.width(), place.height());
     let _ = writeln!(out, r#"<rect x="{x:.2}" y="{y:.2}" width="{w:.2}" height="{h:.2}" fill="{fill}"/>"#);
 }
 
-fn document(height: f32, body: &str) -> String {
+pub(crate) fn document(height: f32, body: &str) -> String {
     let t = tokens(false);
     let mut patterns = String::new();
     for cause in metrics::BubbleCause::ALL {

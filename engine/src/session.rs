@@ -130,13 +130,14 @@ fn block_tables_to_plan(
         device: &options.device,
         tiles,
         max_rows: rule.max_rows(tiles),
+        fixed_tile: options.tile,
         options: &options.pack,
         explain: options.explain,
     };
     let packing: Packing = scheduler.pack(&input)?;
     let choice =
         plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
-    let plan = plan::build(&input, &packing, &choice);
+    let plan = plan::build(&input, &packing, &choice)?;
     Ok((tree, packing, plan))
 }
 
@@ -264,6 +265,18 @@ impl Runner {
         Ok(None)
     }
 
+    /// Whether this runs a plan as its system prescribes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] with what it does not run.
+    pub fn accepts(&self, planned: &Planned) -> Result<()> {
+        #[cfg(feature = "cuda")]
+        if self.gpu.is_some() {
+            return backend::cuda::Cuda::accepts(&planned.batch, &planned.plan);
+        }
+        planned.batch.require_decode_only("the simulator")
+    }
+
     /// Runs a plan.
     ///
     /// # Errors
@@ -295,9 +308,23 @@ impl Runner {
     pub fn check(&mut self, planned: &Planned, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
-            return gpu.check(&planned.batch, &planned.plan, seed, cancel);
+            return Ok(gpu.check(&planned.batch, &[&planned.plan], seed, cancel)?.swap_remove(0));
         }
         numerics::check(&planned.batch, &planned.plan, seed, cancel)
+    }
+
+    /// As [`Self::check`] for several plans of the first one's batch, with one reference. One report a plan.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn check_all(&mut self, all: &[Planned], seed: u64, cancel: &Cancel) -> Result<Vec<CheckReport>> {
+        let Some(first) = all.first() else { return Ok(Vec::new()) };
+        let plans: Vec<&LaunchPlan> = all.iter().map(|planned| &*planned.plan).collect();
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            return gpu.check(&first.batch, &plans, seed, cancel);
+        }
+        numerics::check_all(&first.batch, &plans, seed, cancel)
     }
 
     /// Largest relative error that a correct run of this dtype shows in [`Self::check`]: 16-bit inputs of

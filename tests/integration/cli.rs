@@ -3,7 +3,7 @@
 use crate::program::packscope;
 
 /// Fields of `plan --json`, in the order of the contract.
-const PLAN_FIELDS: [&str; 13] = [
+const PLAN_FIELDS: [&str; 14] = [
     "schema",
     "device",
     "scheduler",
@@ -17,6 +17,7 @@ const PLAN_FIELDS: [&str; 13] = [
     "tiles",
     "traffic",
     "plan_ns",
+    "decisions",
 ];
 
 /// The keys of an object.
@@ -52,8 +53,15 @@ fn explain_tells_decisions_and_keeps_json_clean() {
     assert_eq!(text.code, 0);
     assert!(text.stdout.contains("decisions") && text.stdout.contains("because"), "{}", text.stdout);
     let json = packscope(&["plan", "teach-2-two-levels", "--explain", "--json"]);
-    json.json();
+    let decisions = json.json()["decisions"].as_array().unwrap().clone();
+    assert!(decisions.iter().any(|decision| decision["choice"] == "sharing"));
+    for decision in &decisions {
+        let ways = decision["considered"].as_array().unwrap();
+        assert!((decision["chosen"].as_u64().unwrap() as usize) < ways.len());
+        assert!(ways.iter().all(|way| way["bytes"].is_u64() != way["time_ns"].is_u64()), "{decision}");
+    }
     assert!(json.stderr.contains("because"));
+    assert!(packscope(&["plan", "teach-2-two-levels", "--json"]).json()["decisions"].is_null());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use engine::pack::schedulers;
 use engine::plan::Strategy;
 use engine::session::{PlanOptions, Planned, plan_spec};
-use engine::workload::{AttentionShape, BatchSpec, NodeSpec};
+use engine::workload::{AttentionShape, BatchSpec, Node, NodeSpec, PrefixTree};
 
 /// PAT's Figure 10: nodes per level and tokens per node, the last level being the batch.
 pub(crate) const FIGURE_10: [(&[u32], &[u64]); 20] = [
@@ -64,6 +64,69 @@ pub(crate) fn planned(spec: &BatchSpec, scheduler: &str, strategy: Strategy, dev
     let device = engine::hw::find(device).unwrap();
     let options = PlanOptions { scheduler: scheduler.to_owned(), strategy, ..PlanOptions::new(device) };
     plan_spec(spec, &options).unwrap()
+}
+
+/// As [`planned`], or `None` where the scheduler rightly refuses. A refusal that [`limit`] does not
+/// foresee, and a plan where it foresees one, is a failure.
+pub(crate) fn planned_if_allowed(
+    spec: &BatchSpec,
+    scheduler: &str,
+    strategy: Strategy,
+    device: &str,
+) -> Option<Planned> {
+    let device = engine::hw::find(device).unwrap();
+    let options = PlanOptions { scheduler: scheduler.to_owned(), strategy, ..PlanOptions::new(device) };
+    match (plan_spec(spec, &options), limit(spec, scheduler, strategy, device.sm_count)) {
+        (Ok(planned), None) => Some(planned),
+        (Err(error @ engine::Error::Unsupported { .. }), Some(says)) if error.to_string().contains(says) => None,
+        (other, foreseen) => panic!("{scheduler} {strategy:?}: {:?}, foreseen {foreseen:?}", other.map(|_| "a plan")),
+    }
+}
+
+/// What a scheduler's refusal of a small batch must say, found without asking the scheduler.
+fn limit(spec: &BatchSpec, scheduler: &str, strategy: Strategy, sms: u32) -> Option<&'static str> {
+    let batch = spec.build().unwrap();
+    let tree = PrefixTree::of(&batch);
+    let group = batch.shape.group();
+    let one_root = tree.roots.len() == 1;
+    let by_depth = |depth: u32| tree.nodes.iter().filter(move |node| node.depth == depth);
+    let even = (0..tree.depth()).all(|depth| {
+        let mut sizes = by_depth(depth).map(Node::query_count);
+        let first = sizes.next();
+        sizes.all(|size| Some(size) == first)
+    });
+    let last = tree.depth().saturating_sub(1);
+    let ends_early = tree.nodes.iter().any(|node| node.depth < last && node.ending > 0);
+    match scheduler {
+        "relay" | "relay-plus-plus" if !one_root => Some("roots"),
+        "relay" | "relay-plus-plus" if tree.order.len() == 1 => Some("one request"),
+        "hydragen" if !even => Some("one size at each level"),
+        "hydragen" if ends_early => Some("some end at level"),
+        "hydragen" if tree.depth() < 2 => Some("this batch has none"),
+        "relay" | "relay-plus-plus" | "hydragen" if strategy == Strategy::Fused => Some("use serial or streams"),
+        "vllm-cascade-rule" if strategy == Strategy::Fused && vllm_takes_cascade(&tree, &batch.shape, sms) => {
+            Some("use serial or streams")
+        }
+        "fasttree" if ![1, 4, 16].contains(&group) => Some("1, 4 and 16 query heads"),
+        "pat-released" | "pat-compute" if group == 16 => Some("1, 2, 4 and 8 query heads"),
+        _ if scheduler.starts_with("flashforge") && batch.shape.head_dim == 64 => Some("head dimension 128"),
+        _ => None,
+    }
+}
+
+/// vLLM's rule, spelled out.
+fn vllm_takes_cascade(tree: &PrefixTree, shape: &AttentionShape, sms: u32) -> bool {
+    let requests = tree.order.len() as u64;
+    let block = u64::from(shape.block_size);
+    let [root] = tree.roots.as_slice() else { return false };
+    let prefix = tree.node(*root).tokens.0 / block * block;
+    if requests < 8 || prefix < 256 {
+        return false;
+    }
+    let (tiles, sms) = (prefix.div_ceil(128), u64::from(sms));
+    let cascade = (u64::from(shape.query_heads) * requests.div_ceil(128)).div_ceil(sms) * tiles;
+    let decode = (requests * u64::from(shape.kv_heads) * tiles).div_ceil(sms);
+    shape.group() == 1 || cascade < decode
 }
 
 /// Every scheduler with every strategy.

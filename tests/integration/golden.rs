@@ -85,18 +85,36 @@ fn query_centric_reads_what_flash_attention_reads() {
     for (at, row) in HEADS_32_8.into_iter().enumerate() {
         let planned = planned(&figure_10(at + 1, 32, 8), "query-centric", Strategy::Serial, "a100-sxm-80gb");
         assert_eq!(planned.plan.kv_tokens_read().0, row.1, "configuration {}", at + 1);
-        let splits = if at == 0 { 5 } else { 1 };
-        assert_eq!(planned.plan.merge.max_partials(), splits, "configuration {}", at + 1);
+        let splits = |heads, device| {
+            let spec = figure_10(at + 1, 32, heads);
+            super::common::planned(&spec, "query-centric", Strategy::Serial, device).plan.merge.max_partials()
+        };
+        let first = |splits| if at == 0 { splits } else { 1 };
+        assert_eq!(planned.plan.merge.max_partials(), first(5), "configuration {} on 108 SMs", at + 1);
+        assert_eq!(splits(8, "h200-sxm"), first(3), "configuration {} on 132 SMs", at + 1);
+        assert_eq!(splits(32, "a100-sxm-80gb"), 1, "configuration {} at 32/32", at + 1);
     }
 }
 
 #[test]
 fn naive_packs_and_slots_are_those_of_the_ablation() {
-    for (number, packs, slots) in
-        [(1, 11, 20), (4, 72, 192), (5, 288, 768), (9, 304, 1024), (11, 1536, 6144), (15, 1600, 7168), (18, 320, 1024)]
-    {
-        let planned = planned(&figure_10(number, 32, 8), "naive", Strategy::Serial, "a100-sxm-80gb");
-        assert_eq!((planned.plan.packs.len(), planned.plan.queries.len()), (packs, slots), "configuration {number}");
+    for (number, packs, slots, kv) in [
+        (1, 11, 20, None),
+        (4, 72, 192, None),
+        (5, 288, 768, None),
+        (9, 304, 1024, None),
+        (10, 608, 2048, None),
+        (11, 1536, 6144, Some(309_248)),
+        (13, 1536, 6144, Some(71_680)),
+        (15, 1600, 7168, Some(73_728)),
+        (16, 304, 1024, Some(16_896)),
+        (18, 320, 1024, Some(32_768)),
+    ] {
+        let plan = planned(&figure_10(number, 32, 8), "naive", Strategy::Serial, "a100-sxm-80gb").plan;
+        assert_eq!((plan.packs.len(), plan.queries.len()), (packs, slots), "configuration {number}");
+        if let Some(kv) = kv {
+            assert_eq!(plan.kv_tokens_read().0, kv, "configuration {number}");
+        }
     }
 }
 

@@ -169,7 +169,15 @@ fn a_mooncake_window_of_256_requests_imports_plans_and_simulates() {
 
 #[test]
 fn bench_states_the_floor_beside_every_time() {
-    let json = packscope(&["bench", "--set", "pat-figure-10", "--json"]).json();
+    let folder = tempfile::tempdir().unwrap();
+    let json = packscope_in(folder.path(), &["bench", "--set", "pat-figure-10", "--json", "-o", "out"]).json();
+    for end in ["txt", "svg", "png"] {
+        assert!(folder.path().join(format!("out/bench-pat-figure-10.{end}")).exists(), "no {end}");
+    }
+    let cases = json["comparison"]["cases"].as_array().unwrap();
+    assert!(cases.len() == 20 && cases.iter().all(|case| case["ways"].as_array().unwrap().len() == 8));
+    let refused = &cases[15]["ways"][4];
+    assert!(refused["makespan_ns"].is_null() && refused["refused"].as_str().unwrap().contains("2 roots"), "{refused}");
     let runs = json["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 20);
     for run in runs {

@@ -79,7 +79,7 @@ fn assert_lawful(planned: &Planned, capture: &Capture, device: &Device) {
     for span in capture.spans.iter() {
         assert!(span.begin <= span.first_tile && span.first_tile <= span.loop_end && span.loop_end <= span.end);
         assert!(span.begin < span.end);
-        let merge_kernel = planned.plan.launches[span.launch as usize].kind == engine::plan::LaunchKind::Merge;
+        let merge_kernel = planned.plan.launches[span.launch as usize].kind.is_merge();
         if span.kind == SpanKind::Attention || merge_kernel {
             seen.push((span.launch, span.cta));
         }
@@ -221,9 +221,8 @@ proptest! {
     #[test]
     fn every_run_is_lawful(spec in forest(), on_a100 in any::<bool>()) {
         let device = if on_a100 { a100() } else { h200() };
-        for scheduler in engine::pack::schedulers() {
-            for strategy in Launching::ALL {
-                let planned = plan(&spec, scheduler.name(), strategy, device, None);
+        for (scheduler, strategy) in crate::common::all_ways() {
+            if let Some(planned) = crate::common::planned_if_allowed(&spec, scheduler, strategy, &device.key) {
                 assert_lawful(&planned, &run(&planned), device);
             }
         }

@@ -279,7 +279,7 @@ pub(crate) struct BenchArgs {
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
-    /// Query heads / KV heads.
+    /// Query heads / KV heads, where the set does not have its own.
     #[arg(long, value_name = "HQ/HKV", default_value = "32/8")]
     pub(crate) heads: String,
     /// On a GPU: several schedulers, comma-separated, instead of the one.
@@ -294,6 +294,9 @@ pub(crate) struct BenchArgs {
     /// On a GPU: compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,
+    /// Where the table and the plot of the comparison go.
+    #[arg(short, long, value_name = "DIR", default_value = "packscope-out")]
+    pub(crate) output: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -325,6 +328,14 @@ pub(crate) enum BenchSet {
     /// The 20 trees of PAT's Figure 10.
     #[value(name = "pat-figure-10")]
     PatFigure10,
+    /// PAT against its own parts left out, on the trees of Figure 10 that share.
+    PatAblation,
+    /// FlashForge's trees and its ablation.
+    Flashforge,
+    /// FastTree's trees at three head setups.
+    Fasttree,
+    /// Hydragen's micro-benchmark: prefixes, batches and suffixes.
+    Hydragen,
     /// Prefill and decode together, C0 to C2 of POD-Attention.
     Hybrid,
 }

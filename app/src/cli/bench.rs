@@ -1,58 +1,196 @@
 //! `bench`: the published configurations, one row each, beside the least time that their
-//! compulsory bytes allow.
+//! compulsory bytes allow; and the comparison of each set, with the paper's numbers beside ours.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use engine::cancel::Cancel;
+use engine::capture::write_atomically;
 use engine::export::{RunJson, SCHEMA};
 use engine::hw::Device;
+use engine::session::{self, PlanOptions, RunOptions, Runner};
 use engine::units::{Bytes, Nanos};
-use engine::workload::{self, BatchSpec};
+use engine::workload::{self, Batch, BatchSpec};
 use serde_json::json;
 
 use super::args::{BenchArgs, BenchSet};
-use super::bench_measured::{self, Configuration};
-use super::fault::Outcome;
+use super::fault::{Fault, Outcome};
 use super::figures::{percent, ratio};
+use super::published::Times;
+use super::sets::{Case, Set, Way};
 use super::table::Table;
-use super::{figures, input, output};
-use crate::samples;
+use super::{bench_measured, figures, input, output, published, sets};
+use crate::chart::Bars;
+use crate::picture;
 
 /// The command.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
-    let (device, mut runner) = input::setup(&args.device)?;
-    let options = input::options(&device, &args.choice, false)?;
-    let heads = workload::parse_heads(&args.heads)?;
-    let (set, prefix) = match args.set {
-        BenchSet::PatFigure10 => ("pat-figure-10", "pat-"),
-        BenchSet::Hybrid => ("hybrid", "pod-"),
-    };
-    let mut configurations = Vec::new();
-    for sample in samples::samples().iter().filter(|sample| sample.key.starts_with(prefix)) {
-        let mut spec = BatchSpec::from_ron(sample.text)?;
-        if args.set == BenchSet::PatFigure10 {
-            (spec.shape.query_heads, spec.shape.kv_heads) = heads;
-        }
-        configurations.push(Configuration { key: sample.key.to_owned(), spec });
-    }
+    let (device, runner) = input::setup(&args.device)?;
+    let set = sets::set(args.set, workload::parse_heads(&args.heads)?)?;
     if runner.device().is_some() {
-        return bench_measured::bench(args, set, &configurations, runner);
+        let (key, configurations) = match set {
+            Some(set) => (set.key, set.cases),
+            None => (HYBRID, sets::hybrid()?),
+        };
+        return bench_measured::bench(args, key, &configurations, runner);
     }
-    let bar = output::progress(configurations.len() as u64, set);
+    // The chosen way alone, on the sets whose rows are a contract.
+    let options = input::options(&device, &args.choice, false)?;
+    let (key, alone) = match (&set, args.set) {
+        (None, _) => (HYBRID, chosen(HYBRID, &sets::hybrid()?, &options, runner)?),
+        (Some(set), BenchSet::PatFigure10) => (set.key, chosen(set.key, &set.cases, &options, runner)?),
+        (Some(set), _) => (set.key, Vec::new()),
+    };
+    let compared = set.map(|set| compare(set, &device, &args.output)).transpose()?;
+    if args.json {
+        let runs: Vec<_> =
+            alone.iter().map(|(key, floor, run)| json!({ "sample": key, "floor_ns": floor, "run": run })).collect();
+        let json = compared.as_ref().map(Compared::json);
+        output::print_json(&json!({ "schema": SCHEMA, "set": key, "l2": "cold", "runs": runs, "comparison": json }))?;
+    } else {
+        let mut told = if alone.is_empty() { String::new() } else { text(key, &device, &alone) };
+        if let Some(compared) = &compared {
+            told = format!("{told}\n{}", compared.text);
+        }
+        output::print(told.trim_start())?;
+    }
+    for file in compared.iter().flat_map(|compared| &compared.files) {
+        output::note(&format!("wrote {}", file.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The set that compares nothing.
+const HYBRID: &str = "hybrid";
+
+/// The cases of a set under the chosen way.
+fn chosen(
+    set: &str,
+    cases: &[Case],
+    options: &PlanOptions,
+    mut runner: Runner,
+) -> Outcome<Vec<(String, u64, RunJson)>> {
+    let bar = output::progress(cases.len() as u64, set);
     let mut rows = Vec::new();
-    for Configuration { key, spec } in &configurations {
-        let run = figures::finish(&mut runner, spec, &options, &figures::cold(20))?.json;
-        rows.push((key.as_str(), floor_ns(&run, &device), run));
+    for case in cases {
+        let run = figures::finish(&mut runner, &case.spec, options, &figures::cold(20))?.json;
+        rows.push((case.name.clone(), floor_ns(&run, &options.device), run));
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if args.json {
-        let runs: Vec<_> =
-            rows.iter().map(|(key, floor, run)| json!({ "sample": key, "floor_ns": floor, "run": run })).collect();
-        output::print_json(&json!({ "schema": SCHEMA, "set": set, "l2": "cold", "runs": runs }))?;
-    } else {
-        output::print(&text(set, &device, &rows))?;
+    Ok(rows)
+}
+
+/// A set under all its ways.
+struct Compared {
+    set: Set,
+    times: Times,
+    /// Why a way refused a case: (case, way, sentence).
+    refused: Vec<(usize, usize, String)>,
+    text: String,
+    files: Vec<PathBuf>,
+}
+
+/// Runs every case every way; writes the table and the plot.
+fn compare(set: Set, device: &Device, folder: &Path) -> Outcome<Compared> {
+    let bar = output::progress((set.cases.len() * set.ways.len()) as u64, set.key);
+    let (mut times, mut refused): (Times, Vec<(usize, usize, String)>) = (Vec::new(), Vec::new());
+    for (case_at, case) in set.cases.iter().enumerate() {
+        let spec = Arc::new(case.spec.clone());
+        let batch = Arc::new(spec.build()?);
+        let mut row = Vec::new();
+        for (way_at, way) in set.ways.iter().enumerate() {
+            row.push(match makespan(&spec, &batch, *way, device) {
+                Ok(time) => Some(time),
+                Err(engine::Error::Unsupported { who, limit }) => {
+                    refused.push((case_at, way_at, format!("{who}: {limit}")));
+                    None
+                }
+                Err(error) => return Err(error.into()),
+            });
+            bar.inc(1);
+        }
+        times.push(row);
     }
-    Ok(ExitCode::SUCCESS)
+    bar.finish_and_clear();
+    let text = comparison_text(&set, device, &times, &refused);
+    let bars = Bars {
+        title: format!("{} on {}, simulated, factor to {}", set.key, device.name, set.ways[0].scheduler),
+        cases: set.cases.iter().map(|case| case.name.clone()).collect(),
+        ways: set.ways.iter().map(|way| way.scheduler.to_owned()).collect(),
+        values: times.clone(),
+    };
+    let files = write_files(&bars, &text, set.key, folder)?;
+    Ok(Compared { set, times, refused, text, files })
+}
+
+fn makespan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, way: Way, device: &Device) -> engine::Result<f64> {
+    let options = PlanOptions {
+        scheduler: way.scheduler.to_owned(),
+        strategy: way.strategy,
+        explain: false,
+        ..PlanOptions::new(device)
+    };
+    let planned = session::plan_batch(Arc::clone(spec), Arc::clone(batch), &options)?;
+    Ok(session::simulate(&planned, &RunOptions::default(), &Cancel::default())?.makespan().as_f64())
+}
+
+fn write_files(bars: &Bars, text: &str, key: &str, folder: &Path) -> Outcome<Vec<PathBuf>> {
+    std::fs::create_dir_all(folder).map_err(engine::Error::io("making the folder", folder))?;
+    let [table, svg, png] = ["txt", "svg", "png"].map(|end| folder.join(format!("bench-{key}.{end}")));
+    let picture = bars.svg();
+    write_atomically(&table, "writing the table", text.as_bytes())?;
+    write_atomically(&svg, "writing the picture", picture.as_bytes())?;
+    picture::png(&picture, &png).map_err(|error| {
+        Fault::input(format!("{} cannot be drawn: {error:#}", png.display()), "the .svg beside it has the picture")
+    })?;
+    Ok(vec![table, svg, png])
+}
+
+fn comparison_text(set: &Set, device: &Device, times: &Times, refused: &[(usize, usize, String)]) -> String {
+    let mut headings = vec!["case"];
+    headings.extend(set.ways.iter().map(|way| way.scheduler));
+    let mut table = Table::new(1, &headings);
+    for (case, row) in set.cases.iter().zip(times) {
+        let mut cells = vec![case.name.clone()];
+        cells.extend(row.iter().enumerate().map(|(way, time)| match (time, row[0]) {
+            (None, _) => "refused".to_owned(),
+            (Some(time), Some(first)) if way > 0 => ratio(*time as u64, first as u64),
+            (Some(time), _) => Nanos(*time as u64).to_string(),
+        }));
+        table.row(cells);
+    }
+    let mut why: Vec<&str> = refused.iter().map(|(_, _, why)| why.as_str()).collect();
+    why.sort_unstable();
+    why.dedup();
+    let refusals = why.iter().fold(String::new(), |told, why| format!("{told}refused by {why}\n"));
+    format!(
+        "{} compared on {}: {} under {}, factors of the others to it; all simulated, cold L2, the same constants for every case\n\n{}\n{refusals}\n{}",
+        set.key,
+        device.name,
+        set.ways[0].scheduler,
+        set.ways[0].strategy.name(),
+        table.text(),
+        published::table(&set.claims, times),
+    )
+}
+
+impl Compared {
+    fn json(&self) -> serde_json::Value {
+        let rows: Vec<_> = self.set.cases.iter().zip(&self.times).enumerate().map(|(at, (case, row))| {
+            let ways: Vec<_> = self.set.ways.iter().zip(row).enumerate().map(|(way_at, (way, time))| {
+                let why = self.refused.iter().find(|(case, way, _)| (*case, *way) == (at, way_at)).map(|(_, _, why)| why);
+                json!({ "scheduler": way.scheduler, "strategy": way.strategy.name(), "makespan_ns": time.map(|t| t as u64), "refused": why })
+            }).collect();
+            json!({ "case": case.name, "ways": ways })
+        }).collect();
+        let claims: Vec<_> = self.set.claims.iter().map(|claim| {
+            let ours = claim.simulated(&self.times);
+            json!({ "what": claim.what, "published": claim.published, "simulated": ours, "agrees": ours.map(|value| claim.agrees(value)) })
+        }).collect();
+        json!({ "source": "simulated", "cases": rows, "published": claims })
+    }
 }
 
 /// The least time in which the compulsory bytes come over the bandwidth that a plain read reaches.
@@ -60,12 +198,12 @@ fn floor_ns(run: &RunJson, device: &Device) -> u64 {
     (run.plan.traffic.compulsory_bytes as f64 / device.reachable_bytes_per_s() * 1e9).ceil() as u64
 }
 
-fn text(set: &str, device: &Device, rows: &[(&str, u64, RunJson)]) -> String {
+fn text(set: &str, device: &Device, rows: &[(String, u64, RunJson)]) -> String {
     let headings = ["sample", "median", "min", "max", "floor", "over floor", "busy", "KV read", "compulsory"];
     let mut table = Table::new(1, &headings);
     for (key, floor, run) in rows {
         table.row(vec![
-            (*key).to_owned(),
+            key.clone(),
             Nanos(run.makespan_ns).to_string(),
             Nanos(run.makespan_min_ns).to_string(),
             Nanos(run.makespan_max_ns).to_string(),

@@ -8,22 +8,14 @@ use engine::export::{RunJson, SCHEMA};
 use engine::metrics::{Floor, Limits};
 use engine::session::{self, Runner};
 use engine::units::Nanos;
-use engine::workload::BatchSpec;
 use serde_json::{Value, json};
 
 use super::args::BenchArgs;
 use super::fault::{FAILED, Fault, Outcome};
 use super::figures::ratio;
+use super::sets::Case;
 use super::table::Table;
 use super::{figures, input, output};
-
-/// A configuration of the set.
-pub(crate) struct Configuration {
-    /// Its key, such as `pat-11`.
-    pub(crate) key: String,
-    /// Its batch.
-    pub(crate) spec: BatchSpec,
-}
 
 /// One configuration under one way.
 struct Row {
@@ -36,12 +28,7 @@ struct Row {
 }
 
 /// The command, on a GPU.
-pub(crate) fn bench(
-    args: &BenchArgs,
-    set: &str,
-    configurations: &[Configuration],
-    mut runner: Runner,
-) -> Outcome<ExitCode> {
+pub(crate) fn bench(args: &BenchArgs, set: &str, configurations: &[Case], mut runner: Runner) -> Outcome<ExitCode> {
     let peers = args.peers.as_deref().map(Peers::read).transpose()?.unwrap_or_default();
     let bar = output::progress(configurations.len() as u64 + 1, set);
     let Some(limits) = runner.limits()? else { return Err(Fault::failed("the GPU did not give its limits")) };
@@ -79,7 +66,7 @@ fn ways(args: &BenchArgs) -> Vec<(String, String)> {
 
 fn measure(
     args: &BenchArgs,
-    configuration: &Configuration,
+    configuration: &Case,
     (scheduler, strategy): &(String, String),
     (runner, limits, peers): (&mut Runner, &Limits, &Peers),
 ) -> Outcome<Row> {
@@ -90,9 +77,9 @@ fn measure(
         args.check.then(|| runner.check(&planned, u64::from(std::process::id()), &Cancel::default())).transpose()?;
     let done = figures::run_planned(runner, &planned, &figures::cold(20), check.as_ref())?;
     Ok(Row {
-        key: configuration.key.clone(),
+        key: configuration.name.clone(),
         floor: limits.floor(&planned.batch, &planned.tree),
-        peers: peers.of(&configuration.key, &done.json),
+        peers: peers.of(&configuration.name, &done.json),
         upload: done.capture.times.upload.unwrap_or_default(),
         run: done.json,
     })

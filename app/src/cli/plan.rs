@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use engine::export::{PlanJson, plan_json};
+use engine::export::{PlanJson, decisions_json, plan_json};
 use engine::session::{self, Planned};
 use engine::units::{Bytes, Nanos, grouped};
 
@@ -21,7 +21,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Outcome<ExitCode> {
     let device = input::device(&args.device)?;
     let options = input::options(&device, &args.choice, args.explain)?;
     let planned = session::plan_spec(&spec, &options)?;
-    let json = timed_json(&planned)?;
+    let mut json = timed_json(&planned)?;
+    json.decisions = args.explain.then(|| decisions_json(&planned.plan));
     if args.json {
         output::print_json(&json)?;
     } else {

@@ -15,7 +15,6 @@
 use std::ops::Range;
 
 use engine::capture::{Capture, SpanKind, Spans};
-use engine::plan::LaunchKind;
 
 /// Children of a summary.
 const FAN: usize = 8;
@@ -212,7 +211,7 @@ fn packs_of(capture: &Capture) -> Vec<u32> {
     (0..spans.len())
         .map(|at| match (spans.kind[at], capture.plan.launches.get(spans.launch[at] as usize)) {
             (SpanKind::Attention, Some(launch))
-                if launch.kind != LaunchKind::Merge && spans.cta[at] < capture.plan.cta_count(launch) =>
+                if !launch.kind.is_merge() && spans.cta[at] < capture.plan.cta_count(launch) =>
             {
                 capture.plan.cta_work(launch, spans.cta[at]).0.0
             }

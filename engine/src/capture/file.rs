@@ -26,6 +26,7 @@
 //! | `META` | 1 | postcard of provenance, times, probe overhead, and how many spans, kernels and series follow |
 //! | `BTCH` | 1 | RON text of the batch, schema as in batch files |
 //! | `PLAN` | 1 | postcard of the launch plan, decisions left out |
+//! | `RNDS` | 0 or 1 | postcard of the merge rounds of the plan, where it has any; new in version 2 |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
 //! | `SPAN` | spans / 65,536, rounded up | postcard of the span columns, 65,536 spans each |
@@ -67,6 +68,7 @@ pub(super) type Kind = [u8; 4];
 pub(super) const META: Kind = *b"META";
 pub(super) const BATCH: Kind = *b"BTCH";
 pub(super) const PLAN: Kind = *b"PLAN";
+pub(super) const ROUNDS: Kind = *b"RNDS";
 pub(super) const KERNELS: Kind = *b"KERN";
 pub(super) const WARNINGS: Kind = *b"WARN";
 pub(super) const SPANS: Kind = *b"SPAN";
@@ -121,6 +123,9 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     out.value(META, 0, &meta)?;
     out.chunk(BATCH, 0, capture.batch.to_ron()?.as_bytes())?;
     out.value(PLAN, 0, &capture.plan)?;
+    if !capture.plan.merge.rounds.is_empty() {
+        out.value(ROUNDS, 0, &capture.plan.merge.rounds)?;
+    }
     out.value(KERNELS, 0, &capture.kernels)?;
     out.value(WARNINGS, 0, &capture.warnings)?;
     for (number, begin) in (0..spans.len()).step_by(SPANS_PER_CHUNK).enumerate() {

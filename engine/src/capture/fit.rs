@@ -34,12 +34,33 @@ pub(super) fn plan_fits(plan: &LaunchPlan) -> Fits {
         if launch.packs_begin > launch.packs_end || launch.packs_end as usize > plan.order.len() {
             return Err(format!("launch {position} reaches past the packs"));
         }
-        let tasks = u64::from(launch.packs_end - launch.packs_begin) * u64::from(plan.shape.kv_heads);
+        let tasks = u64::from(launch.packs_end - launch.packs_begin) * u64::from(plan.heads_of(launch));
         if launch.after.iter().any(|&other| other as usize >= plan.launches.len()) || u32::try_from(tasks).is_err() {
             return Err(format!("launch {position} waits for a launch that is not there, or is too large"));
         }
     }
-    merge_fits(plan)
+    merge_fits(plan)?;
+    rounds_fit(plan)
+}
+
+/// Checks that the prescribed merges are there, and read slots that exist.
+fn rounds_fit(plan: &LaunchPlan) -> Fits {
+    let rounds = &plan.merge.rounds;
+    for launch in &plan.launches {
+        if matches!(launch.kind, LaunchKind::MergeRound(round) if round as usize >= rounds.len()) {
+            return Err("a launch names a merge that is not there".to_owned());
+        }
+    }
+    for (position, round) in rounds.iter().enumerate() {
+        let ordered = round.starts.windows(2).all(|pair| pair[0] < pair[1]);
+        let whole = round.starts.first() == Some(&0)
+            && round.starts.len() == round.rows() + 1
+            && round.starts.last().is_some_and(|&last| last as usize == round.slots.len());
+        if !ordered || !whole || round.slots.iter().any(|&slot| slot as usize >= plan.queries.len()) {
+            return Err(format!("merge round {position} reaches past its slots"));
+        }
+    }
+    Ok(())
 }
 
 fn merge_fits(plan: &LaunchPlan) -> Fits {
@@ -96,7 +117,7 @@ pub(super) fn spans_fit(spans: &Spans, promised: u64, plan: &LaunchPlan, provena
         if ctas.get(span.launch as usize).is_none_or(|&count| span.cta >= count) {
             return Err(format!("a span names CTA {} of launch {}, which the plan has not", span.cta, span.launch));
         }
-        let merge_launch = plan.launches[span.launch as usize].kind == LaunchKind::Merge;
+        let merge_launch = plan.launches[span.launch as usize].kind.is_merge();
         if merge_launch && span.kind == SpanKind::Attention {
             return Err(format!("a span computes a pack in launch {}, which merges", span.launch));
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{CtaOrder, Launch, LaunchKind, LaunchPlan, MergePlan, PlannedPack, Strategy};
+use crate::plan::{CtaOrder, Launch, LaunchKind, LaunchPlan, MergePlan, MergeRound, PlannedPack, Strategy};
 use crate::tile::Tile;
 use crate::units::{Nanos, NodeIdx, PackIdx, QueryIdx, Tokens};
 use crate::workload::{AttentionShape, parse_tree};
@@ -41,7 +41,7 @@ fn small() -> Capture {
             launch(LaunchKind::Attention(Tile { m: 16, n: 32 }), 3, vec![]),
             launch(LaunchKind::Merge, 0, vec![0]),
         ],
-        merge: MergePlan { starts: vec![0, 2, 4], slots: vec![0, 2, 1, 3] },
+        merge: MergePlan { starts: vec![0, 2, 4], slots: vec![0, 2, 1, 3], rounds: Vec::new() },
         decisions: Vec::new(),
     };
     let span = |kind, launch, cta, sm, begin| Span {
@@ -284,4 +284,22 @@ proptest! {
         bytes[begin..end].copy_from_slice(&junk[..end - begin]);
         drop(from_bytes(&bytes));
     }
+}
+
+#[test]
+fn prescribed_merges_come_back_and_a_plan_without_them_is_refused() {
+    let mut capture = small();
+    capture.plan.launches[1].kind = LaunchKind::MergeRound(0);
+    capture.plan.merge.rounds = vec![MergeRound {
+        starts: vec![0, 2, 4],
+        slots: vec![0, 2, 1, 3],
+        finishes: vec![true, true],
+        ..MergeRound::default()
+    }];
+    let mut bytes = to_bytes(&capture).unwrap();
+    assert_eq!(from_bytes(&bytes).unwrap().capture, capture);
+    let rounds = (0..bytes.len() - 4).find(|&at| bytes[at..at + 4] == *b"RNDS").unwrap();
+    bytes[rounds + 2] ^= 1;
+    let error = from_bytes(&bytes).unwrap_err().to_string();
+    assert!(error.contains("names a merge that is not there"), "{error}");
 }

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 
 use crate::capture::{Capture, KernelWindow, Span, SpanKind};
 use crate::hw;
-use crate::plan::LaunchKind;
 
 /// A rule that the capture breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +114,7 @@ fn once(capture: &Capture, found: &mut Findings) {
     for span in capture.spans.iter() {
         let Some(launch) = capture.plan.launches.get(span.launch as usize) else { continue };
         // A worker of a persistent launch may merge after its task; that is no second run of it.
-        if span.kind == SpanKind::Merge && launch.kind != LaunchKind::Merge {
+        if span.kind == SpanKind::Merge && !launch.kind.is_merge() {
             continue;
         }
         if let Some(count) = runs[span.launch as usize].get_mut(span.cta as usize) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::capture::{Capture, Counter, Counts, L2State, LaunchCounts};
+use crate::decision::{Considered, Decision, Price, RuleConstant};
 use crate::metrics::{Bandwidth, BubbleReport, Traffic};
 use crate::numerics::CheckReport;
 use crate::plan::LaunchPlan;
@@ -93,6 +94,78 @@ pub struct PlanJson {
     pub traffic: TrafficJson,
     /// Block table to launch plan, best of several; `null` where the plan comes from a file.
     pub plan_ns: Option<u64>,
+    /// Every choice with what was considered; `null` unless asked for.
+    pub decisions: Option<Vec<DecisionJson>>,
+}
+
+/// One choice of the planning.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisionJson {
+    /// `node 3`, `pack 7`, `plan`.
+    pub subject: String,
+    /// `sharing`, `KV split`, `tile`, `launch` or `fusion`.
+    pub choice: &'static str,
+    /// The ways considered.
+    pub considered: Vec<WayJson>,
+    /// Position of the way that was taken.
+    pub chosen: usize,
+    /// Unit of the rule's costs.
+    pub unit: &'static str,
+    /// The rule in one sentence.
+    pub rule: String,
+    /// The constant in the rule.
+    pub constant: Option<ConstantJson>,
+}
+
+/// One way that was considered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WayJson {
+    /// In a word or two.
+    pub what: String,
+    /// By the rule that chose.
+    pub cost: f64,
+    /// Bytes that it moves; `null` where its time is told.
+    pub bytes: Option<u64>,
+    /// Time that it takes; `null` where its bytes are told.
+    pub time_ns: Option<u64>,
+}
+
+/// A constant of a rule.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConstantJson {
+    /// Its name.
+    pub name: &'static str,
+    /// The value that was used.
+    pub value: f64,
+    /// The value beyond which the choice is another; `null` where there is none.
+    pub flips_at: Option<f64>,
+}
+
+/// The choices of a plan that was made with explanation.
+pub fn decisions_json(plan: &LaunchPlan) -> Vec<DecisionJson> {
+    let way = |way: &Considered| {
+        let (bytes, time) = match way.price {
+            Price::Bytes(bytes) => (Some(bytes), None),
+            Price::Time(time) => (None, Some(time)),
+        };
+        let whole = |value: f64| value.max(0.0).round() as u64;
+        WayJson { what: way.what.to_string(), cost: way.cost, bytes: bytes.map(whole), time_ns: time.map(whole) }
+    };
+    let constant = |constant: RuleConstant| ConstantJson {
+        name: constant.name,
+        value: constant.value,
+        flips_at: constant.flips_at,
+    };
+    let decision = |decision: &Decision| DecisionJson {
+        subject: decision.title(),
+        choice: decision.choice.name(),
+        considered: decision.considered.iter().map(way).collect(),
+        chosen: decision.chosen,
+        unit: decision.unit,
+        rule: decision.rule.to_string(),
+        constant: decision.constant.map(constant),
+    };
+    plan.decisions.iter().map(decision).collect()
 }
 
 /// The plan object.
@@ -121,6 +194,7 @@ pub fn plan_json(batch: &Batch, tree: &PrefixTree, plan: &LaunchPlan, plan_time:
         tiles: plan.tiles().into_iter().map(|(tile, packs)| TileJson { m: tile.m, n: tile.n, packs }).collect(),
         traffic: traffic_json(&crate::metrics::traffic(plan, batch, tree)),
         plan_ns: plan_time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        decisions: None,
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::capture::{Capture, Counter, CounterSeries, SpanKind};
 use crate::metrics::Traffic;
-use crate::plan::{LaunchKind, LaunchPlan};
+use crate::plan::LaunchPlan;
 use crate::units::{Bytes, Nanos};
 
 /// Name of the series of bytes read from DRAM, in B/s.
@@ -69,7 +69,7 @@ pub fn bandwidth_over_time(plan: &LaunchPlan, capture: &Capture, bins: usize) ->
     } else {
         for span in capture.spans.iter().filter(|span| span.kind == SpanKind::Attention) {
             let Some(launch) = plan.launches.get(span.launch as usize) else { continue };
-            if launch.kind == LaunchKind::Merge || span.cta >= plan.cta_count(launch) {
+            if launch.kind.is_merge() || span.cta >= plan.cta_count(launch) {
                 continue;
             }
             let (pack, head) = plan.cta_work(launch, span.cta);

@@ -5,7 +5,6 @@
 //! which task does it differs from run to run; it is counted as alone.
 
 use crate::capture::{Capture, SpanKind, Spans};
-use crate::plan::LaunchKind;
 
 /// One CTA of the plan in both runs. Differences are simulated − measured, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +88,7 @@ fn keys(capture: &Capture) -> Vec<(Key, usize)> {
     let spans = &capture.spans;
     let aside = |at: usize| {
         let launch = capture.plan.launches.get(spans.launch[at] as usize);
-        spans.kind[at] == SpanKind::Merge && launch.is_none_or(|launch| launch.kind != LaunchKind::Merge)
+        spans.kind[at] == SpanKind::Merge && launch.is_none_or(|launch| !launch.kind.is_merge())
     };
     let all = (0..spans.len()).filter(|at| !aside(*at));
     let mut keys: Vec<(Key, usize)> = all.map(|at| ((spans.kind[at], spans.launch[at], spans.cta[at]), at)).collect();

@@ -112,7 +112,7 @@ fn launches_that_ran(plan: &LaunchPlan, capture: &Capture) -> Vec<Ran> {
 }
 
 fn is_merge(plan: &LaunchPlan, launch: u32) -> bool {
-    plan.launches.get(launch as usize).is_some_and(|l| l.kind == LaunchKind::Merge)
+    plan.launches.get(launch as usize).is_some_and(|l| l.kind.is_merge())
 }
 
 fn keep_last<K: Ord>(last: &mut [Option<u32>; 3], candidate: u32, key: impl Fn(u32) -> K) {

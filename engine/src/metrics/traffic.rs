@@ -8,6 +8,10 @@
 //! Q read           Σ packs queries · q1
 //! partials         Σ packs queries · p1 written, and the same read, where any query has two
 //! output           B · o1
+//!
+//! with prescribed merges: a partial written for each slot that a round reads and each row that does
+//! not finish, and one read for each slot of each row, each in the form that the round says
+//!
 //! compulsory       unique tokens · kv1 + B · q1 + B · o1
 //! ```
 //!
@@ -58,17 +62,35 @@ impl Traffic {
 pub fn traffic(plan: &LaunchPlan, batch: &Batch, tree: &PrefixTree) -> Traffic {
     let shape = &plan.shape;
     let slots = plan.queries.len() as u64;
-    let partials = if plan.merge.max_partials() > 1 { shape.partial_bytes() * slots } else { Bytes::ZERO };
+    let (partial_write, partial_read) = partials(plan);
     let decodes = batch.decodes().count() as u64;
     let outputs = shape.query_bytes() * decodes;
     Traffic {
         kv_read: shape.kv_bytes_per_token() * plan.kv_tokens_read().0,
         q_read: shape.query_bytes() * slots,
-        partial_write: partials,
-        partial_read: partials,
+        partial_write,
+        partial_read,
         output_write: outputs,
         compulsory: shape.kv_bytes_per_token() * tree.unique_tokens().0 + outputs + outputs,
     }
+}
+
+/// Partials written and read back.
+fn partials(plan: &LaunchPlan) -> (Bytes, Bytes) {
+    let shape = &plan.shape;
+    if plan.merge.rounds.is_empty() {
+        let some = plan.merge.max_partials() > 1;
+        let bytes = if some { shape.partial_bytes() * plan.queries.len() as u64 } else { Bytes::ZERO };
+        return (bytes, bytes);
+    }
+    let mut written: Bytes = plan.slot_forms().into_iter().flatten().map(|form| shape.partial_bytes_as(form)).sum();
+    let mut read = Bytes::ZERO;
+    for round in &plan.merge.rounds {
+        let unfinished = round.finishes.iter().filter(|finishes| !**finishes).count() as u64;
+        written += shape.partial_bytes_as(round.writes) * unfinished;
+        read += shape.partial_bytes_as(round.reads) * round.slots.len() as u64;
+    }
+    (written, read)
 }
 
 /// What one tree node costs in a plan.
@@ -92,7 +114,7 @@ pub fn node_traffic(plan: &LaunchPlan, tree: &PrefixTree) -> Vec<NodeTraffic> {
     let mut nodes: Vec<NodeTraffic> =
         tree.nodes.iter().map(|node| NodeTraffic { tokens: node.tokens, tokens_read: Tokens::ZERO }).collect();
     let block = u64::from(plan.shape.block_size);
-    for pack in &plan.packs {
+    for (pack, reads) in plan.packs.iter().zip(plan.reads_of_packs()) {
         let pack_begin = u64::from(pack.blocks_begin) * block;
         let pack_end = pack_begin + pack.tokens.0;
         let mut at: Option<NodeIdx> = Some(pack.node);
@@ -104,7 +126,7 @@ pub fn node_traffic(plan: &LaunchPlan, tree: &PrefixTree) -> Vec<NodeTraffic> {
                 break;
             }
             let read = end.min(pack_end).saturating_sub(begin.max(pack_begin));
-            nodes[idx.at()].tokens_read += Tokens(read);
+            nodes[idx.at()].tokens_read += Tokens(read * reads);
             at = node.parent;
         }
     }

@@ -34,33 +34,53 @@ pub struct CheckReport {
 /// # Errors
 /// [`crate::Error::Cancelled`].
 pub fn check(batch: &Batch, plan: &LaunchPlan, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
-    let input = Input::new(seed, batch.shape);
-    let owners = SlotOwners::new(plan);
-    check_rows(batch, seed, cancel, |kv, query, head| plan_row(batch, &owners, &input, kv, query, head))
+    let mut reports = check_all(batch, &[plan], seed, cancel)?;
+    Ok(reports.swap_remove(0))
 }
 
-/// Compares rows that somebody computed from [`Input`] of `seed` with the reference, as [`check`] does.
-/// `output` gives the row of one query and query head, `[d]`.
+/// As [`check`], for several plans of one batch: input and reference are made once. One report a plan.
+///
+/// # Errors
+/// [`crate::Error::Cancelled`].
+pub fn check_all(batch: &Batch, plans: &[&LaunchPlan], seed: u64, cancel: &Cancel) -> Result<Vec<CheckReport>> {
+    let input = Input::new(seed, batch.shape);
+    let owners: Vec<SlotOwners<'_>> = plans.iter().map(|plan| SlotOwners::new(plan)).collect();
+    let rows = |kv: &HeadKv, query: QueryIdx, head: u32| {
+        owners.iter().map(|owners| plan_row(batch, owners, &input, kv, query, head)).collect()
+    };
+    check_rows(batch, (seed, plans.len()), cancel, rows)
+}
+
+/// Compares rows that `count` plans computed from [`Input`] of `seed` with one reference, as [`check`] does.
+/// `outputs` gives the row of one query and query head as each computed it, `[d]`. One report a plan.
 ///
 /// # Errors
 /// [`crate::Error::Cancelled`].
 pub fn check_rows(
     batch: &Batch,
-    seed: u64,
+    (seed, count): (u64, usize),
     cancel: &Cancel,
-    output: impl Fn(&HeadKv, QueryIdx, u32) -> Vec<f32> + Sync,
-) -> Result<CheckReport> {
+    outputs: impl Fn(&HeadKv, QueryIdx, u32) -> Vec<Vec<f32>> + Sync,
+) -> Result<Vec<CheckReport>> {
     let input = Input::new(seed, batch.shape);
     let by_head = sample(batch, seed);
     let rows = by_head.iter().map(|rows| rows.len() as u64).sum();
-    let errors: Vec<f64> = by_head
-        .par_iter()
+    // With fewer KV heads than cores the rows of a head are shared out, though each part draws its own KV.
+    let parts = rayon::current_num_threads().div_ceil(by_head.len().max(1));
+    let tasks: Vec<(u32, &[(QueryIdx, u32)])> = by_head
+        .iter()
         .enumerate()
-        .map(|(kv_head, rows)| head_error(batch, &input, (kv_head as u32, rows), cancel, &output))
+        .flat_map(|(kv_head, rows)| {
+            rows.chunks(rows.len().div_ceil(parts).max(1)).map(move |rows| (kv_head as u32, rows))
+        })
+        .collect();
+    let errors: Vec<Vec<f64>> = tasks
+        .into_par_iter()
+        .map(|rows| head_errors(batch, (&input, count), rows, cancel, &outputs))
         .collect::<Result<_>>()?;
-    let max_rel_err = errors.into_iter().fold(0.0, larger);
     let rows_total = batch.decodes().count() as u64 * u64::from(batch.shape.query_heads);
-    Ok(CheckReport { rows, rows_total, max_rel_err })
+    let worst = |plan: usize| errors.iter().map(|of_head| of_head[plan]).fold(0.0, larger);
+    Ok((0..count).map(|plan| CheckReport { rows, rows_total, max_rel_err: worst(plan) }).collect())
 }
 
 /// Rows to check, (query, query head), by KV head.
@@ -89,22 +109,25 @@ fn sample(batch: &Batch, seed: u64) -> Vec<Vec<(QueryIdx, u32)>> {
     by_head
 }
 
-fn head_error(
+/// The largest error of each plan over rows of one KV head.
+fn head_errors(
     batch: &Batch,
-    input: &Input,
+    (input, count): (&Input, usize),
     (kv_head, rows): (u32, &[(QueryIdx, u32)]),
     cancel: &Cancel,
-    output: &(impl Fn(&HeadKv, QueryIdx, u32) -> Vec<f32> + Sync),
-) -> Result<f64> {
+    outputs: &(impl Fn(&HeadKv, QueryIdx, u32) -> Vec<Vec<f32>> + Sync),
+) -> Result<Vec<f64>> {
     let mut kv = HeadKv::new(*input, kv_head);
-    let mut worst = 0.0;
+    let mut worst = vec![0.0; count];
     for (query, head) in rows {
         cancel.check()?;
         for block in batch.tables().row(*query) {
             kv.draw(*block);
         }
         let reference = attention_row(batch, input, &kv, *query, *head);
-        worst = larger(worst, relative_error(&output(&kv, *query, *head), &reference));
+        for (worst, output) in worst.iter_mut().zip(outputs(&kv, *query, *head)) {
+            *worst = larger(*worst, relative_error(&output, &reference));
+        }
     }
     Ok(worst)
 }

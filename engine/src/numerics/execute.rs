@@ -1,11 +1,13 @@
 //! Runs the packs of a plan for one row of the output, as the kernels do: f32, one tile of n tokens
-//! at a time, a partial in each slot, and a merge over the slots of the query.
+//! at a time, a partial in each slot, and a merge over the slots of the query: at once, or in the
+//! rounds that the system prescribes. Partials that are stored in the element type of the batch are
+//! rounded to it.
 
 use crate::numerics::input::{HeadKv, Input};
 use crate::numerics::state::{Partial, Running, merge};
-use crate::plan::{LaunchPlan, PlannedPack};
+use crate::plan::{LaunchKind, LaunchPlan, PlannedPack};
 use crate::units::QueryIdx;
-use crate::workload::Batch;
+use crate::workload::{Batch, Dtype, PartialForm};
 
 /// Finds the pack that writes a slot.
 #[derive(Debug)]
@@ -13,6 +15,10 @@ pub(super) struct SlotOwners<'a> {
     plan: &'a LaunchPlan,
     /// Pack of each slot.
     owner: Vec<u32>,
+    /// Rows of each query's prescribed merges, (round, row), in the order of launches.
+    rows: Vec<Vec<(u32, u32)>>,
+    /// How each slot is stored; see [`LaunchPlan::slot_forms`].
+    forms: Vec<Option<PartialForm>>,
 }
 
 impl<'a> SlotOwners<'a> {
@@ -24,7 +30,7 @@ impl<'a> SlotOwners<'a> {
                 owner[slot as usize] = at as u32;
             }
         }
-        Self { plan, owner }
+        Self { plan, owner, rows: rows_of_queries(plan), forms: plan.slot_forms() }
     }
 
     fn pack(&self, slot: u32) -> Option<&PlannedPack> {
@@ -44,15 +50,74 @@ pub(super) fn plan_row(
     let head_dim = batch.shape.head_dim as usize;
     let q = input.query(query, head);
     let slots = owners.plan.merge.of(query);
-    let partials: Vec<Partial> = slots
+    let mut partials: Vec<Partial> = slots
         .iter()
         .map(|slot| match owners.pack(*slot) {
-            Some(pack) if owners.plan.queries[*slot as usize] == query => partial(batch, owners.plan, pack, kv, &q),
+            Some(pack) if owners.plan.queries[*slot as usize] == query => {
+                stored(partial(batch, owners.plan, pack, kv, &q), owners.forms[*slot as usize], batch.shape.dtype)
+            }
             // Somebody else's slot, or nobody's: what a kernel would read there is garbage.
-            _ => Partial { o: vec![f32::NAN; head_dim], lse: f32::NAN },
+            _ => garbage(head_dim),
         })
         .collect();
-    merge(partials.iter(), head_dim).o
+    match (partials.as_mut_slice(), owners.plan.merge.rounds.is_empty()) {
+        (partials, true) => merge(partials.iter(), head_dim).o,
+        // A pack that nothing merges writes the output itself.
+        ([only], false) if owners.rows[query.at()].is_empty() => std::mem::take(&mut only.o),
+        (partials, false) => in_rounds(owners, query, slots, partials, batch.shape.dtype).o,
+    }
+}
+
+/// Merges a query's partials by its rows; the row that finishes gives the output.
+fn in_rounds(
+    owners: &SlotOwners<'_>,
+    query: QueryIdx,
+    slots: &[u32],
+    partials: &mut [Partial],
+    dtype: Dtype,
+) -> Partial {
+    let head_dim = partials.first().map_or(0, |partial| partial.o.len());
+    for (round, row) in &owners.rows[query.at()] {
+        let round = &owners.plan.merge.rounds[*round as usize];
+        let places: Option<Vec<usize>> =
+            round.row(*row as usize).iter().map(|slot| slots.iter().position(|own| own == slot)).collect();
+        // A row that reads another query's slot gives what a kernel would read there.
+        let Some(places) = places else { return garbage(head_dim) };
+        let merged = merge(places.iter().map(|at| &partials[*at]), head_dim);
+        if round.finishes[*row as usize] {
+            return merged;
+        }
+        partials[places[0]] = stored(merged, Some(round.writes), dtype);
+    }
+    garbage(head_dim)
+}
+
+fn garbage(head_dim: usize) -> Partial {
+    Partial { o: vec![f32::NAN; head_dim], lse: f32::NAN }
+}
+
+/// A partial as it comes back from where it was stored.
+fn stored(mut partial: Partial, form: Option<PartialForm>, dtype: Dtype) -> Partial {
+    if form == Some(PartialForm::Native) {
+        partial.o.iter_mut().for_each(|o| *o = dtype.round(*o));
+    }
+    partial
+}
+
+/// Rows by the query of their first slot, in the order of launches.
+fn rows_of_queries(plan: &LaunchPlan) -> Vec<Vec<(u32, u32)>> {
+    let mut rows = vec![Vec::new(); plan.merge.starts.len().saturating_sub(1)];
+    for launch in &plan.launches {
+        let LaunchKind::MergeRound(at) = launch.kind else { continue };
+        let Some(round) = plan.merge.rounds.get(at as usize) else { continue };
+        for row in 0..round.rows() {
+            let query = round.row(row).first().and_then(|slot| plan.queries.get(*slot as usize));
+            if let Some(of) = query.and_then(|query| rows.get_mut(query.at())) {
+                of.push((at, row as u32));
+            }
+        }
+    }
+    rows
 }
 
 /// The partial of one query row over one pack. Blocks come from the pack's first query, as on the

@@ -5,15 +5,24 @@
 
 mod coverage;
 mod cut;
+mod deft;
+mod fasttree;
+mod flashforge;
+mod flashinfer;
+mod hydragen;
+mod levels;
 mod naive;
 mod pat;
 mod pat_released;
+mod price;
 mod query_centric;
+mod relay;
 mod splits;
 mod types;
+mod vllm_cascade;
 
 pub use coverage::coverage;
-pub use types::{Pack, PackInput, PackOptions, Packing, Scheduler};
+pub use types::{CtaOrder, Imposed, MergeShape, Pack, PackInput, PackOptions, Packing, Phase, Scheduler};
 
 use crate::error::{Error, Result};
 
@@ -22,7 +31,27 @@ pub const DEFAULT: &str = "pat";
 
 /// All schedulers, in the order of menus.
 pub fn schedulers() -> &'static [&'static dyn Scheduler] {
-    &[&pat::Pat, &pat_released::PatReleased, &naive::Naive, &query_centric::QueryCentric]
+    use {flashforge::FlashForge, pat::Pat, pat_released::PatReleased, relay::Relay};
+    &[
+        &Pat { ablation: pat::Ablation::None },
+        &PatReleased { model: pat_released::Model::Profit },
+        &naive::Naive,
+        &query_centric::QueryCentric,
+        &flashinfer::FlashInferDecode,
+        &flashinfer::Cascade,
+        &vllm_cascade::VllmCascadeRule,
+        &Relay { shared_blocks: false },
+        &Relay { shared_blocks: true },
+        &hydragen::Hydragen,
+        &deft::Deft,
+        &fasttree::FastTree,
+        &FlashForge { tree: true, division: true },
+        &FlashForge { tree: true, division: false },
+        &FlashForge { tree: false, division: true },
+        &PatReleased { model: pat_released::Model::Compute },
+        &Pat { ablation: pat::Ablation::FixedTile },
+        &Pat { ablation: pat::Ablation::OneStream },
+    ]
 }
 
 /// A scheduler by name.

@@ -1,8 +1,9 @@
 //! A pack a node: PAT-naive of the paper's ablation (section 8.5), and `naive_schedule` of the code.
 
+use crate::decision::{Choice, Considered, Decision, Subject};
 use crate::error::Result;
 use crate::pack::cut::Emitter;
-use crate::pack::{PackInput, Packing, Scheduler};
+use crate::pack::{PackInput, Packing, Scheduler, price};
 use crate::units::NodeIdx;
 
 /// See the module.
@@ -21,8 +22,30 @@ impl Scheduler for Naive {
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
         let mut emitter = Emitter::new(input);
         for (position, node) in input.tree.nodes.iter().enumerate() {
-            emitter.emit_all(NodeIdx::from(position), node.blocks.start);
+            let at = NodeIdx::from(position);
+            emitter.emit_all(at, node.blocks.start);
+            if let (true, Some(parent)) = (input.explain, node.parent) {
+                emitter.packing.decisions.push(explain(input, parent, at));
+            }
         }
         Ok(emitter.packing)
+    }
+}
+
+/// What a pack a node costs at one child, and what merging it would have.
+fn explain(input: &PackInput<'_>, parent: NodeIdx, child: NodeIdx) -> Decision {
+    let (tokens, queries) = (input.tree.node(parent).tokens, input.tree.node(child).query_count());
+    Decision {
+        subject: Subject::Node(parent),
+        other: Some(child),
+        choice: Choice::Sharing,
+        considered: vec![
+            Considered::new("split", f64::from(queries), price::partials(input, queries)),
+            Considered::new("merge", 0.0, price::kv(input, tokens)),
+        ],
+        chosen: 0,
+        unit: "more partials",
+        rule: "a child is always split off, whatever it costs (PAT-naive)".into(),
+        constant: None,
     }
 }

@@ -12,23 +12,55 @@
 //! number: a child of 10 queries under 256 tokens, 4·10 = 40 < 256, is split; under 32 tokens it is
 //! merged. With exact bytes the break-even is about `2.5·g·s_c`; the constant is open to the user.
 
-use crate::decision::{Considered, Decision, RuleConstant, Subject};
+use crate::decision::{Choice, Considered, Decision, RuleConstant, Subject};
 use crate::error::Result;
 use crate::pack::cut::{Parting, walk};
 use crate::pack::splits::split_above_mean;
-use crate::pack::{PackInput, Packing, Scheduler};
+use crate::pack::{CtaOrder, Imposed, MergeShape, PackInput, Packing, Phase, Scheduler, price};
+use crate::tile::{Tile, TileRule};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pat;
+pub(super) struct Pat {
+    /// What is left out, for the paper's ablation (section 8.5).
+    pub(super) ablation: Ablation,
+}
+
+/// What an ablation leaves out of PAT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ablation {
+    /// Nothing.
+    None,
+    /// The choice of tiles: every pack has the large one.
+    FixedTile,
+    /// The streams: every launch stands on one, whatever the strategy.
+    OneStream,
+}
+
+/// The one tile of `pat-fixed`.
+const FIXED: Tile = Tile { m: 64, n: 128 };
 
 impl Scheduler for Pat {
     fn name(&self) -> &'static str {
-        "pat"
+        match self.ablation {
+            Ablation::None => "pat",
+            Ablation::FixedTile => "pat-fixed",
+            Ablation::OneStream => "pat-serial",
+        }
     }
 
     fn about(&self) -> &'static str {
-        "PAT's tree heuristic as in the paper: merge a child where re-reading its parent is cheaper than one more partial; long KV is split at the mean."
+        match self.ablation {
+            Ablation::None => {
+                "PAT's tree heuristic as in the paper: merge a child where re-reading its parent is cheaper than one more partial; long KV is split at the mean."
+            }
+            Ablation::FixedTile => "PAT's ablation: pat with the tile 64×128 for every pack.",
+            Ablation::OneStream => "PAT's ablation: pat with all launches on one stream, whatever the strategy.",
+        }
+    }
+
+    fn tile_rule(&self) -> TileRule {
+        if self.ablation == Ablation::FixedTile { TileRule::Fixed(FIXED) } else { TileRule::Fitting }
     }
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
@@ -37,22 +69,31 @@ impl Scheduler for Pat {
         let mut packing = walk(
             input,
             |parting| weight(parting) < parting.tokens.as_f64(),
-            |parting, split| explain(parting, weight(parting), split, constant),
+            |parting, split| explain(input, parting, split, constant),
         );
         split_above_mean(input, &mut packing);
+        if self.ablation == Ablation::OneStream {
+            let all = Phase { packs_end: packing.packs.len() as u32, tile: None, order: CtaOrder::PackFastest };
+            packing.imposed = Some(Imposed { phases: vec![all], merge: MergeShape::Gather, one_stream: true });
+        }
         Ok(packing)
     }
 }
 
-fn explain(parting: &Parting, weight: f64, split: bool, constant: f64) -> Decision {
+fn explain(input: &PackInput<'_>, parting: &Parting, split: bool, constant: f64) -> Decision {
+    let weight = constant * f64::from(parting.queries);
     let tokens = parting.tokens.as_f64();
     Decision {
         subject: Subject::Node(parting.node),
         other: Some(parting.child),
-        considered: [Considered { what: "split", cost: weight }, Considered { what: "merge", cost: tokens }],
-        chosen: u8::from(!split),
+        choice: Choice::Sharing,
+        considered: vec![
+            Considered::new("split", weight, price::partials(input, parting.queries)),
+            Considered::new("merge", tokens, price::kv(input, parting.tokens)),
+        ],
+        chosen: usize::from(!split),
         unit: "KV token loads",
-        rule: "a child is split off when its partials cost less than re-reading the parent (PAT 5.1)",
+        rule: "a child is split off when its partials cost less than re-reading the parent (PAT 5.1)".into(),
         constant: Some(RuleConstant {
             name: "split_constant",
             value: constant,

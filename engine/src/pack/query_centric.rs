@@ -1,14 +1,14 @@
 //! FlashDecoding: one request a pack, split along the KV when the batch alone does not fill the GPU.
 
-use crate::decision::{Considered, Decision, RuleConstant, Subject};
+use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::Result;
 use crate::pack::splits::push_pieces;
 use crate::pack::{Pack, PackInput, Packing, Scheduler};
-use crate::tile::{Tile, TileRule};
-use crate::units::NodeIdx;
+use crate::tile::{self, Tile, TileRule};
+use crate::units::{NodeIdx, Tokens};
 
 /// Rows and KV tokens of FlashAttention's decode tile at head dimension 128.
-const TILE: Tile = Tile { m: 64, n: 128 };
+pub(super) const TILE: Tile = Tile { m: 64, n: 128 };
 /// No more splits than this.
 const MOST_SPLITS: u32 = 128;
 
@@ -45,11 +45,9 @@ impl Scheduler for QueryCentric {
         };
         let splits = split_count(&question);
         if input.explain {
-            packing.decisions.push(explain(&question, splits));
+            packing.decisions.push(explain(input, &question, splits));
         }
-        let tile_tokens = u64::from(tokens_per_step(shape.head_dim));
-        let piece_tokens = longest.div_ceil(tile_tokens).div_ceil(u64::from(splits)) * tile_tokens;
-        let piece_blocks = piece_tokens.div_ceil(u64::from(shape.block_size)) as u32;
+        let piece_blocks = piece_blocks(&question, splits, shape.block_size);
         let leaves = leaf_of_each_request(input);
         for (query, request) in input.batch.decodes() {
             let queries_begin = packing.queries.len() as u32;
@@ -69,7 +67,7 @@ impl Scheduler for QueryCentric {
 }
 
 /// The node where each request ends, by request.
-fn leaf_of_each_request(input: &PackInput<'_>) -> Vec<NodeIdx> {
+pub(super) fn leaf_of_each_request(input: &PackInput<'_>) -> Vec<NodeIdx> {
     let mut leaves = vec![NodeIdx(0); input.batch.requests().len()];
     for (position, node) in input.tree.nodes.iter().enumerate() {
         let node_idx = NodeIdx::from(position);
@@ -78,6 +76,13 @@ fn leaf_of_each_request(input: &PackInput<'_>) -> Vec<NodeIdx> {
         }
     }
     leaves
+}
+
+/// Blocks of one of `splits` pieces of the longest request: whole steps of the heuristic.
+pub(super) fn piece_blocks(question: &SplitQuestion, splits: u32, block_size: u32) -> u32 {
+    let step = u64::from(tokens_per_step(question.head_dim));
+    let tokens = question.longest_kv.div_ceil(step).div_ceil(u64::from(splits)) * step;
+    tokens.div_ceil(u64::from(block_size)) as u32
 }
 
 /// What the split heuristic looks at.
@@ -108,42 +113,122 @@ fn tokens_per_step(head_dim: u32) -> u32 {
 /// 32 blocks; 16 splits give 128 CTAs, 59 % of a wave, and no eligible number of at most 32 gets
 /// past 118 % of that, so 16.
 pub(crate) fn split_count(q: &SplitQuestion) -> u32 {
-    let base = q.requests * q.kv_heads * q.rows.div_ceil(64);
-    let budget = 2 * q.sm_count;
-    if f64::from(base) >= 0.8 * f64::from(budget) {
-        return 1;
-    }
-    let blocks = q.longest_kv.div_ceil(u64::from(tokens_per_step(q.head_dim))) as u32;
-    let cap = MOST_SPLITS.min(budget).min(blocks).max(1);
-    let eligible = |s: u32| s == 1 || blocks.div_ceil(s) != blocks.div_ceil(s - 1);
-    let efficiency = |s: u32| {
-        let waves = f64::from(base * s) / f64::from(budget);
-        waves / waves.ceil()
-    };
-    let best = (1..=cap).filter(|s| eligible(*s)).map(efficiency).fold(0.0, f64::max);
-    (1..=cap).find(|s| eligible(*s) && efficiency(*s) >= 0.85 * best).unwrap_or(1)
+    count_within(q, FULL, KEPT)
 }
 
-fn explain(q: &SplitQuestion, splits: u32) -> Decision {
+/// Share of two CTAs an SM from which nothing is split.
+const FULL: f64 = 0.8;
+/// Share of the best wave efficiency that is enough.
+const KEPT: f64 = 0.85;
+
+/// The heuristic with its two constants open.
+fn count_within(q: &SplitQuestion, full: f64, kept: f64) -> u32 {
+    if f64::from(q.ctas()) >= full * f64::from(q.lanes()) {
+        return 1;
+    }
+    let efficiencies = q.efficiencies();
+    let best = efficiencies.iter().map(|(_, efficiency)| *efficiency).fold(0.0, f64::max);
+    efficiencies.iter().find(|(_, efficiency)| *efficiency >= kept * best).map_or(1, |(splits, _)| *splits)
+}
+
+/// The constant that decided, and its nearest value beyond which the number of splits is another.
+pub(crate) fn split_constant(q: &SplitQuestion) -> RuleConstant {
+    let share = f64::from(q.ctas()) / f64::from(q.lanes());
+    if share >= FULL {
+        let flips = count_within(q, f64::INFINITY, KEPT) != 1;
+        return RuleConstant {
+            name: "share of two CTAs an SM that is full",
+            value: FULL,
+            flips_at: flips.then_some(share),
+        };
+    }
+    let taken = split_count(q);
+    let efficiencies = q.efficiencies();
+    let best = efficiencies.iter().map(|(_, efficiency)| *efficiency).fold(f64::MIN_POSITIVE, f64::max);
+    // Above its own share of the best a larger number is taken; at that of a smaller one, the smaller.
+    let own = efficiencies.iter().find(|(splits, _)| *splits == taken).map(|(_, efficiency)| efficiency / best);
+    let fewer = efficiencies.iter().take_while(|(splits, _)| *splits < taken).map(|(_, efficiency)| efficiency / best);
+    let flips = own.filter(|share| *share < 1.0).into_iter().chain(fewer);
+    RuleConstant {
+        name: "share of the best wave efficiency that is enough",
+        value: KEPT,
+        flips_at: flips.min_by(|a, b| (a - KEPT).abs().total_cmp(&(b - KEPT).abs())),
+    }
+}
+
+impl SplitQuestion {
+    /// CTAs without splitting.
+    fn ctas(&self) -> u32 {
+        self.requests * self.kv_heads * self.rows.div_ceil(64)
+    }
+
+    /// Two CTAs an SM.
+    fn lanes(&self) -> u32 {
+        2 * self.sm_count
+    }
+
+    /// Numbers of splits that change the length of a piece, with the share of their waves that is used.
+    fn efficiencies(&self) -> Vec<(u32, f64)> {
+        let blocks = self.longest_kv.div_ceil(u64::from(tokens_per_step(self.head_dim))) as u32;
+        let cap = MOST_SPLITS.min(self.lanes()).min(blocks).max(1);
+        let eligible = |s: &u32| *s == 1 || blocks.div_ceil(*s) != blocks.div_ceil(*s - 1);
+        let efficiency = |s: u32| {
+            let waves = f64::from(self.ctas() * s) / f64::from(self.lanes());
+            (s, waves / waves.ceil())
+        };
+        (1..=cap).filter(eligible).map(efficiency).collect()
+    }
+}
+
+fn explain(input: &PackInput<'_>, q: &SplitQuestion, splits: u32) -> Decision {
     let base = f64::from(q.requests * q.kv_heads);
     let budget = f64::from(2 * q.sm_count);
+    let whole = tile::pack_time(input.device, TILE, q.head_dim, input.batch.shape.dtype, Tokens(q.longest_kv));
+    // A wave takes as long as its longest CTA; the smallest numbers and the one that was taken are told.
+    let way = |count: u32| {
+        let waves = (base * f64::from(count) / budget).ceil() / f64::from(count);
+        Considered::new(format!("{count} splits"), waves, Price::Time(waves * whole))
+    };
+    let mut considered = vec![1, 2, 4, 8, splits];
+    considered.sort_unstable();
+    considered.dedup();
     Decision {
         subject: Subject::Plan,
         other: None,
-        considered: [
-            Considered { what: "split the KV", cost: (base * f64::from(splits) / budget).ceil() / f64::from(splits) },
-            Considered { what: "one split", cost: (base / budget).ceil() },
-        ],
-        chosen: u8::from(splits == 1),
+        choice: Choice::Split,
+        considered: considered.iter().map(|count| way(*count)).collect(),
+        chosen: considered.iter().position(|count| *count == splits).unwrap_or(0),
         unit: "waves of unsplit CTAs",
-        rule: "the fewest splits within 85 % of the best wave efficiency, none from 80 % of two CTAs an SM (FlashAttention 2)",
-        constant: Some(RuleConstant { name: "splits", value: f64::from(splits), flips_at: None }),
+        rule: "the fewest splits within 85 % of the best wave efficiency, none from 80 % of two CTAs an SM (FlashAttention 2)".into(),
+        constant: Some(split_constant(q)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_splits_flips_where_the_record_says() {
+        let mut told = 0;
+        for (requests, longest_kv, sm_count) in [1, 2, 4, 8, 16, 26, 32]
+            .into_iter()
+            .flat_map(|r| [1024, 4096, 16384, 131_072].map(|kv| (r, kv, 108 + r % 3 * 12)))
+        {
+            let q = SplitQuestion { requests, kv_heads: 8, rows: 4, longest_kv, head_dim: 128, sm_count };
+            let constant = split_constant(&q);
+            let Some(flip) = constant.flips_at else { continue };
+            told += 1;
+            let with = |value| {
+                if constant.value == FULL { count_within(&q, value, KEPT) } else { count_within(&q, FULL, value) }
+            };
+            let beyond = if flip > constant.value { flip * (1.0 + 1e-9) } else { flip * (1.0 - 1e-9) };
+            let before = f64::midpoint(flip, constant.value);
+            assert_eq!(with(before), split_count(&q), "{q:?}, {constant:?}");
+            assert_ne!(with(beyond), split_count(&q), "{q:?}, {constant:?}");
+        }
+        assert!(told > 10, "only {told} of the questions flip");
+    }
 
     /// Splits for KV 1K, 4K, 16K and 128K on 108 and on 132 SMs, 8 KV heads, group 4, d 128.
     #[test]

@@ -1,7 +1,8 @@
 //! Cutting packs along the KV.
 
-use crate::decision::{Considered, Decision, Subject};
+use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::pack::{Pack, PackInput, Packing};
+use crate::tile;
 use crate::units::{PackIdx, Tokens};
 
 /// PAT section 6: a pack longer than the mean over all packs is cut into equal parts, in whole
@@ -18,6 +19,10 @@ pub(super) fn split_above_mean(input: &PackInput<'_>, packing: &mut Packing) {
     // Longer than the mean, compared without rounding: tokens · count > total.
     let longer = |pack: &Pack| pack.tokens.0 * count > total;
     if !packing.packs.iter().any(longer) {
+        if let (true, Some(first)) = (input.explain, packing.packs.first().copied()) {
+            let mean = total as f64 / count as f64;
+            packing.decisions.push(explain(input, Subject::Plan, &first, (1, mean)));
+        }
         return;
     }
     let block = input.batch.shape.block_size;
@@ -28,7 +33,8 @@ pub(super) fn split_above_mean(input: &PackInput<'_>, packing: &mut Packing) {
         let parts = if longer(&pack) { blocks.div_ceil(mean_blocks) } else { 1 };
         if parts > 1 && input.explain {
             let mean = total as f64 / count as f64;
-            packing.decisions.push(explain(PackIdx::from(out.len()), &pack, parts, mean));
+            let first_piece = Subject::Pack(PackIdx::from(out.len()));
+            packing.decisions.push(explain(input, first_piece, &pack, (parts, mean)));
         }
         push_pieces(&mut out, pack, blocks.div_ceil(parts), block);
     }
@@ -39,7 +45,7 @@ pub(super) fn split_above_mean(input: &PackInput<'_>, packing: &mut Packing) {
 pub(super) fn push_pieces(out: &mut Vec<Pack>, pack: Pack, piece_blocks: u32, block_size: u32) {
     let mut begin = pack.blocks_begin;
     while begin < pack.blocks_end {
-        let end = pack.blocks_end.min(begin + piece_blocks.max(1));
+        let end = pack.blocks_end.min(begin.saturating_add(piece_blocks.max(1)));
         out.push(piece(pack, begin, end, block_size));
         begin = end;
     }
@@ -52,21 +58,25 @@ pub(super) fn piece(pack: Pack, begin: u32, end: u32, block_size: u32) -> Pack {
     Pack { blocks_begin: begin, blocks_end: end, tokens: Tokens(whole.min(pack.tokens.0 - before)), ..pack }
 }
 
-fn explain(first_piece: PackIdx, pack: &Pack, parts: u32, mean: f64) -> Decision {
+/// A pack in its parts against the whole; one part tells that nothing is cut, with two as the other way.
+fn explain(input: &PackInput<'_>, subject: Subject, pack: &Pack, (parts, mean): (u32, f64)) -> Decision {
+    let shape = &input.batch.shape;
+    let tile = tile::select(input.tiles, tile::TileRule::Fitting, pack.rows(shape.group()), pack.tokens).tile;
+    let way = |what: String, tokens: u64| {
+        let time = tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, Tokens(tokens));
+        Considered::new(what, tokens as f64, Price::Time(time))
+    };
     Decision {
-        subject: Subject::Pack(first_piece),
+        subject,
         other: None,
-        considered: [
-            Considered { what: "cut at the mean", cost: pack.tokens.as_f64() / f64::from(parts) },
-            Considered { what: "keep whole", cost: pack.tokens.as_f64() },
+        choice: Choice::Split,
+        considered: vec![
+            way(format!("{} pieces", parts.max(2)), pack.tokens.0.div_ceil(u64::from(parts.max(2)))),
+            way("one piece".to_owned(), pack.tokens.0),
         ],
-        chosen: 0,
+        chosen: usize::from(parts < 2),
         unit: "KV tokens of its longest CTA",
-        rule: "a pack longer than the mean over all packs bounds the tail (PAT 6)",
-        constant: Some(crate::decision::RuleConstant {
-            name: "mean KV tokens",
-            value: mean,
-            flips_at: Some(pack.tokens.as_f64()),
-        }),
+        rule: "a pack is cut where it is longer than the mean over all packs, since it bounds the tail (PAT 6)".into(),
+        constant: Some(RuleConstant { name: "mean KV tokens", value: mean, flips_at: Some(pack.tokens.as_f64()) }),
     }
 }

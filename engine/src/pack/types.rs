@@ -1,11 +1,13 @@
 //! What a scheduler takes and gives.
 
+use serde::{Deserialize, Serialize};
+
 use crate::decision::DecisionLog;
 use crate::error::Result;
 use crate::hw::Device;
-use crate::tile::TileSet;
+use crate::tile::{Tile, TileSet};
 use crate::units::{NodeIdx, QueryIdx, Tokens};
-use crate::workload::{Batch, PrefixTree};
+use crate::workload::{Batch, PartialForm, PrefixTree};
 
 /// A pack: queries that read one run of KV blocks together. One CTA a KV head computes it.
 ///
@@ -46,6 +48,8 @@ pub struct Packing {
     pub packs: Vec<Pack>,
     /// Queries of all packs; each pack has a run of it.
     pub queries: Vec<QueryIdx>,
+    /// The launches that the system prescribes; without any, the strategy makes them.
+    pub imposed: Option<Imposed>,
     /// Why the packs are as they are.
     pub decisions: DecisionLog,
 }
@@ -55,6 +59,70 @@ impl Packing {
     pub fn queries_of(&self, pack: &Pack) -> &[QueryIdx] {
         &self.queries[pack.queries_begin as usize..(pack.queries_begin + pack.queries_len) as usize]
     }
+}
+
+/// Launches that a system prescribes, whatever the strategy: phases of packs one after another, and
+/// how partials become outputs. A strategy still says whether the tile shapes of one phase stand on
+/// one stream or on several; under `fused` there are no launches to prescribe, and only the packs
+/// and their order are the system's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imposed {
+    /// The phases in order; together they hold all packs.
+    pub phases: Vec<Phase>,
+    /// How partials become outputs.
+    pub merge: MergeShape,
+    /// Whether everything stands on one stream whatever the strategy.
+    pub one_stream: bool,
+}
+
+/// Packs that are launched together, after everything of the phase before is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// Past its last pack; it begins where the phase before ends.
+    pub packs_end: u32,
+    /// The tile of all its packs; without one, the scheduler's rule gives each its own.
+    pub tile: Option<Tile>,
+    /// How its CTAs map to packs and heads.
+    pub order: CtaOrder,
+}
+
+/// Which CTA index of a launch computes which pack of which head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CtaOrder {
+    /// CTA i computes pack `i mod packs` of KV head `i / packs`, as the grid of PAT does.
+    #[default]
+    PackFastest,
+    /// CTA i computes pack `i / heads` of KV head `i mod heads`, so that the queue is longest first.
+    HeadFastest,
+    /// CTA i computes pack `i mod packs` of query head `i / packs`: the group is not folded into
+    /// rows, so a pack has one row a query, and each query head reads the KV for itself.
+    QueryHeads,
+}
+
+/// How the partials of a query become its output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MergeShape {
+    /// One launch merges all partials of each query that has several.
+    #[default]
+    Gather,
+    /// As `Gather`, with partials stored in a form of the system's own; with `always`, a query
+    /// with one partial goes through it too.
+    GatherOf {
+        /// How partials are stored.
+        form: PartialForm,
+        /// Whether single partials are merged, that is copied, too.
+        always: bool,
+    },
+    /// After each phase but the first, one launch that joins its results to the running ones, in
+    /// the element type of the output. Where KV is split inside a phase, its fp32 partials are
+    /// gathered first.
+    Pairwise,
+    /// Rounds in which neighbours join two by two: as many launches as the logarithm of the most
+    /// partials.
+    Halving {
+        /// How partials are stored.
+        form: PartialForm,
+    },
 }
 
 /// Everything a scheduler may look at.
@@ -70,6 +138,8 @@ pub struct PackInput<'a> {
     pub tiles: &'a TileSet,
     /// Query rows of the tallest tile in use; wider packs are cut.
     pub max_rows: u32,
+    /// The one tile that a person asked for, which goes before a system's own.
+    pub fixed_tile: Option<Tile>,
     /// Rule constants.
     pub options: &'a PackOptions,
     /// Whether decisions are written down.
@@ -80,6 +150,11 @@ impl PackInput<'_> {
     /// Most queries of one pack: `max(1, floor(max_rows / g))`.
     pub fn max_queries(&self) -> u32 {
         (self.max_rows / self.batch.shape.group()).max(1)
+    }
+
+    /// The tile of a system that has one: its own, unless a person asked for another.
+    pub fn tile_or(&self, own: Tile) -> Tile {
+        self.fixed_tile.unwrap_or(own)
     }
 }
 

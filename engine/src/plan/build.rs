@@ -7,11 +7,15 @@
 //!           stream 2: [16×32]  ┘
 //! fused     stream 0: [workers take (pack, head) tasks, longest first; last arriver merges]
 //! ```
+//!
+//! Where a system prescribes its launches, `serial` and `streams` build those instead (`imposed`).
 
-use crate::decision::{Considered, Decision, Subject};
-use crate::pack::{PackInput, Packing};
-use crate::plan::{CtaOrder, Launch, LaunchKind, LaunchPlan, MergePlan, PlannedPack, Strategy};
-use crate::tile::{self, Tile, TileChoice, TileRule};
+use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
+use crate::error::{Error, Result};
+use crate::pack::{CtaOrder, Imposed, Pack, PackInput, Packing, Phase};
+use crate::plan::imposed::imposed_launches;
+use crate::plan::{Launch, LaunchKind, LaunchPlan, MergePlan, PlannedPack, Strategy};
+use crate::tile::{self, Tile, TileRule};
 use crate::units::{PackIdx, QueryIdx};
 
 /// What was chosen for a plan, beside the packs.
@@ -30,16 +34,21 @@ pub struct PlanChoice {
 /// Builds the launch plan of a packing.
 ///
 /// Whether the packs are right is for [`crate::pack::coverage`] to say.
-pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> LaunchPlan {
-    let group = input.batch.shape.group();
+///
+/// # Errors
+/// [`Error::Unsupported`] where the strategy cannot launch what the system prescribes.
+pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> Result<LaunchPlan> {
+    let imposed = packing.imposed.as_ref();
+    check_strategy(imposed, choice)?;
     let mut decisions = packing.decisions.records.clone();
     let mut queries = Vec::with_capacity(packing.queries.len());
     let mut packs = Vec::with_capacity(packing.packs.len());
+    let mut phases = imposed.into_iter().flat_map(|imposed| &imposed.phases).peekable();
     for pack in &packing.packs {
-        let rows = pack.rows(group);
-        let tile = tile::select(input.tiles, choice.rule, rows, pack.tokens);
+        while phases.next_if(|phase| phase.packs_end as usize <= packs.len()).is_some() {}
+        let tile = tile_of(input, pack, phases.peek().copied(), choice.rule);
         if choice.explain {
-            decisions.push(explain_tile(PackIdx::from(packs.len()), rows, &tile));
+            decisions.push(explain_tile(input, PackIdx::from(packs.len()), pack, &tile));
         }
         packs.push(PlannedPack {
             node: pack.node,
@@ -49,13 +58,23 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> L
             blocks_end: pack.blocks_end,
             tokens: pack.tokens,
             tile: tile.tile,
-            heads: input.tiles.cell(tile.tile).map_or(1, |cell| cell.heads),
+            heads: if tile.folded { input.tiles.cell(tile.tile).map_or(1, |cell| cell.heads) } else { 1 },
         });
         queries.extend_from_slice(packing.queries_of(pack));
     }
-    let merge = merge_plan(&queries, input.batch.requests().len());
-    let (order, launches) = launches(&packs, choice.strategy, merge.max_partials() > 1);
-    LaunchPlan {
+    let mut merge = merge_plan(&queries, input.batch.requests().len());
+    let (order, launches) = match (imposed, choice.strategy) {
+        (Some(imposed), Strategy::Serial | Strategy::Streams) => {
+            let built = imposed_launches(&packs, &queries, &merge, imposed, choice.strategy == Strategy::Streams);
+            merge.rounds = built.rounds;
+            (built.order, built.launches)
+        }
+        _ => launches(&packs, choice.strategy, merge.max_partials() > 1),
+    };
+    if choice.explain {
+        decisions.push(explain_launches(input, imposed.is_some(), &launches, packs.len(), choice.strategy));
+    }
+    Ok(LaunchPlan {
         scheduler: choice.scheduler.to_owned(),
         strategy: choice.strategy,
         device: input.device.key.clone(),
@@ -66,11 +85,56 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> L
         launches,
         merge,
         decisions,
+    })
+}
+
+/// A worker of the one persistent launch folds the group into rows; a kernel that does not cannot
+/// be one of its tasks.
+fn check_strategy(imposed: Option<&Imposed>, choice: &PlanChoice) -> Result<()> {
+    let unfolded =
+        imposed.is_some_and(|imposed| imposed.phases.iter().any(|phase| phase.order == CtaOrder::QueryHeads));
+    if unfolded && choice.strategy == Strategy::Fused {
+        return Err(Error::Unsupported {
+            who: format!("{} under fused", choice.scheduler),
+            limit: "its prefix kernel runs one CTA a query head, and the persistent kernel has one a KV head; use serial or streams".to_owned(),
+        });
     }
+    Ok(())
+}
+
+/// A pack's tile with the ways that were open and why it is this one.
+struct Tiled {
+    tile: Tile,
+    others: Vec<Tile>,
+    rows: u32,
+    /// Whether the group is folded into rows, so that a CTA belongs to a KV head.
+    folded: bool,
+    reason: &'static str,
+    /// See [`tile::TileChoice::from_tokens`].
+    from_tokens: Option<u64>,
+}
+
+fn tile_of(input: &PackInput<'_>, pack: &Pack, phase: Option<&Phase>, rule: TileRule) -> Tiled {
+    let folded = phase.is_none_or(|phase| phase.order != CtaOrder::QueryHeads);
+    let rows = if folded { pack.rows(input.batch.shape.group()) } else { pack.queries_len };
+    let own = phase.and_then(|phase| phase.tile);
+    if let (Some(tile), None) = (own, input.fixed_tile) {
+        let reason = "the system has one tile for this phase";
+        return Tiled { tile, others: Vec::new(), rows, folded, reason, from_tokens: None };
+    }
+    let choice = tile::select(input.tiles, rule, rows, pack.tokens);
+    let others = match (input.explain, rule) {
+        (false, _) => Vec::new(),
+        (true, TileRule::Fitting) => {
+            input.tiles.feasible().iter().copied().filter(|other| other.m == choice.tile.m).collect()
+        }
+        (true, _) => vec![choice.runner_up],
+    };
+    Tiled { tile: choice.tile, others, rows, folded, reason: choice.reason, from_tokens: choice.from_tokens }
 }
 
 /// Lists each query's slots in the order of packs, by counting.
-fn merge_plan(queries: &[QueryIdx], requests: usize) -> MergePlan {
+pub(super) fn merge_plan(queries: &[QueryIdx], requests: usize) -> MergePlan {
     let mut starts = vec![0_u32; requests + 1];
     for query in queries {
         starts[query.at() + 1] += 1;
@@ -84,7 +148,7 @@ fn merge_plan(queries: &[QueryIdx], requests: usize) -> MergePlan {
         slots[next[query.at()] as usize] = slot as u32;
         next[query.at()] += 1;
     }
-    MergePlan { starts, slots }
+    MergePlan { starts, slots, rounds: Vec::new() }
 }
 
 fn launches(packs: &[PlannedPack], strategy: Strategy, merge: bool) -> (Vec<PackIdx>, Vec<Launch>) {
@@ -100,38 +164,48 @@ fn launches(packs: &[PlannedPack], strategy: Strategy, merge: bool) -> (Vec<Pack
 
 /// One launch a tile shape, largest tile first; the merge waits for all of them.
 fn by_tile(packs: &[PlannedPack], merge: bool, own_streams: bool) -> (Vec<PackIdx>, Vec<Launch>) {
+    let mut order = Vec::with_capacity(packs.len());
+    let mut launches = Vec::new();
+    tile_launches(packs, 0..packs.len(), CtaOrder::PackFastest, own_streams, &[], &mut order, &mut launches);
+    if merge {
+        launches.push(merge_launch(LaunchKind::Merge, order.len() as u32, (0..launches.len() as u32).collect()));
+    }
+    (order, launches)
+}
+
+/// Appends one launch a tile shape of a run of packs, largest tile first.
+pub(super) fn tile_launches(
+    packs: &[PlannedPack],
+    range: std::ops::Range<usize>,
+    cta_order: CtaOrder,
+    own_streams: bool,
+    after: &[u32],
+    order: &mut Vec<PackIdx>,
+    launches: &mut Vec<Launch>,
+) {
     let mut tiles: Vec<Tile> = Vec::new();
-    for pack in packs {
+    for pack in &packs[range.clone()] {
         if let Err(at) = tiles.binary_search_by(|tile| pack.tile.cmp(tile)) {
             tiles.insert(at, pack.tile);
         }
     }
-    let mut order = Vec::with_capacity(packs.len());
-    let mut launches = Vec::with_capacity(tiles.len() + 1);
-    for (group, tile) in tiles.iter().enumerate() {
+    for (stream, tile) in tiles.iter().enumerate() {
         let packs_begin = order.len() as u32;
-        order.extend(packs.iter().enumerate().filter(|(_, pack)| pack.tile == *tile).map(|(at, _)| PackIdx::from(at)));
+        order.extend(range.clone().filter(|at| packs[*at].tile == *tile).map(PackIdx::from));
         launches.push(Launch {
             kind: LaunchKind::Attention(*tile),
-            stream: if own_streams { group as u32 } else { 0 },
+            stream: if own_streams { stream as u32 } else { 0 },
             packs_begin,
             packs_end: order.len() as u32,
-            order: CtaOrder::PackFastest,
-            after: Vec::new(),
+            order: cta_order,
+            after: after.to_vec(),
         });
     }
-    if merge {
-        let end = order.len() as u32;
-        launches.push(Launch {
-            kind: LaunchKind::Merge,
-            stream: 0,
-            packs_begin: end,
-            packs_end: end,
-            order: CtaOrder::PackFastest,
-            after: (0..launches.len() as u32).collect(),
-        });
-    }
-    (order, launches)
+}
+
+/// A merge, which has no packs.
+pub(super) fn merge_launch(kind: LaunchKind, packs_end: u32, after: Vec<u32>) -> Launch {
+    Launch { kind, stream: 0, packs_begin: packs_end, packs_end, order: CtaOrder::PackFastest, after }
 }
 
 /// One launch whose workers can hold every tile in use; tasks longest first, so that the last ones
@@ -152,18 +226,65 @@ fn persistent(packs: &[PlannedPack]) -> (Vec<PackIdx>, Vec<Launch>) {
     (order, vec![launch])
 }
 
-fn explain_tile(pack: PackIdx, rows: u32, choice: &TileChoice) -> Decision {
-    let padding = |tile: Tile| f64::from(rows.div_ceil(tile.m) * tile.m - rows);
+fn explain_tile(input: &PackInput<'_>, at: PackIdx, pack: &Pack, tiled: &Tiled) -> Decision {
+    let way = |tile: Tile| {
+        let padding = f64::from(tiled.rows.div_ceil(tile.m) * tile.m - tiled.rows);
+        Considered::new(tile_name(tile), padding, Price::Time(pack_time(input, tile, pack)))
+    };
+    let mut considered = vec![way(tiled.tile)];
+    considered.extend(tiled.others.iter().filter(|other| **other != tiled.tile).map(|other| way(*other)));
     Decision {
-        subject: Subject::Pack(pack),
+        subject: Subject::Pack(at),
         other: None,
-        considered: [
-            Considered { what: tile_name(choice.tile), cost: padding(choice.tile) },
-            Considered { what: tile_name(choice.runner_up), cost: padding(choice.runner_up) },
-        ],
+        choice: Choice::Tile,
+        considered,
         chosen: 0,
         unit: "padded rows",
-        rule: choice.reason,
+        rule: tiled.reason.into(),
+        // n goes by the KV, so it is another where the limit passes this pack's tokens.
+        constant: tiled.from_tokens.map(|from| RuleConstant {
+            name: "KV tokens from which the larger n is taken",
+            value: from as f64,
+            flips_at: Some(pack.tokens.as_f64()),
+        }),
+    }
+}
+
+fn pack_time(input: &PackInput<'_>, tile: Tile, pack: &Pack) -> f64 {
+    let shape = &input.batch.shape;
+    tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, pack.tokens)
+}
+
+/// What the launches cost beside their CTAs: under the strategy that was asked for, and the others.
+fn explain_launches(
+    input: &PackInput<'_>,
+    imposed: bool,
+    launches: &[Launch],
+    packs: usize,
+    asked: Strategy,
+) -> Decision {
+    let sim = &input.device.sim;
+    let more = launches.len().saturating_sub(1) as f64;
+    let tasks = packs as f64 * f64::from(input.batch.shape.kv_heads) / f64::from(input.device.sm_count);
+    let cost = |strategy: Strategy| match strategy {
+        Strategy::Serial => more * sim.kernel_gap.as_f64(),
+        Strategy::Streams if imposed => more * sim.kernel_gap.as_f64(),
+        Strategy::Streams => more.min(1.0) * sim.stream_join.as_f64(),
+        Strategy::Fused => tasks * sim.queue_pop.as_f64(),
+    };
+    let way = |strategy: Strategy| Considered::new(strategy.name(), launches.len() as f64, Price::Time(cost(strategy)));
+    Decision {
+        subject: Subject::Plan,
+        other: None,
+        choice: Choice::Launch,
+        considered: Strategy::ALL.map(way).to_vec(),
+        chosen: Strategy::ALL.iter().position(|strategy| *strategy == asked).unwrap_or(0),
+        unit: "launches of this plan",
+        rule: if imposed && asked != Strategy::Fused {
+            "the system prescribes its launches, and the strategy was asked for; the time is that of the gaps between them".into()
+        } else {
+            "the strategy was asked for; the time is that of gaps and joins, or of taking tasks from the queue".into()
+        },
         constant: None,
     }
 }

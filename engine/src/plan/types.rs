@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
+use crate::pack::CtaOrder;
 use crate::tile::Tile;
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
-use crate::workload::AttentionShape;
+use crate::workload::{AttentionShape, PartialForm};
 
 /// How the CTAs of a plan reach the GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -80,15 +81,6 @@ pub struct PlannedPack {
     pub heads: u32,
 }
 
-/// Which CTA index of a launch computes which (pack, KV head).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CtaOrder {
-    /// CTA i computes pack `i mod packs` of KV head `i / packs`, as the grid of PAT does.
-    PackFastest,
-    /// CTA i computes pack `i / heads` of KV head `i mod heads`, so that the queue is longest first.
-    HeadFastest,
-}
-
 /// What the CTAs of a launch do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaunchKind {
@@ -99,6 +91,15 @@ pub enum LaunchKind {
     /// A persistent grid of workers of the given tile shape that takes (pack, KV head) tasks from a
     /// queue. The worker that finishes the last partial of a (query, KV head) merges it.
     Persistent(Tile),
+    /// One CTA a row of a merge that the system prescribes, by its place in [`MergePlan::rounds`].
+    MergeRound(u32),
+}
+
+impl LaunchKind {
+    /// Whether its CTAs merge and compute no pack.
+    pub fn is_merge(self) -> bool {
+        matches!(self, Self::Merge | Self::MergeRound(_))
+    }
 }
 
 /// One kernel launch.
@@ -125,6 +126,39 @@ pub struct MergePlan {
     pub starts: Vec<u32>,
     /// Slots, one a (pack, query); the order within a query is that of the packs.
     pub slots: Vec<u32>,
+    /// Merges that a system prescribes, in the order of their launches. Without any, one gather
+    /// (or the last arriver) merges all partials of a query.
+    ///
+    /// Kept beside the plan in a capture, since it is newer than the first format.
+    #[serde(skip)]
+    pub rounds: Vec<MergeRound>,
+}
+
+/// One merge launch that a system prescribes: each row joins the partials of one query, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeRound {
+    /// Row r joins `slots[starts[r]..starts[r + 1]]`, at least one. One entry more than rows.
+    pub starts: Vec<u32>,
+    /// Slots of all rows; those of a row belong to one query.
+    pub slots: Vec<u32>,
+    /// Whether a row gives its query's output; if not, its result goes back into its first slot.
+    pub finishes: Vec<bool>,
+    /// How the partials that it reads are stored.
+    pub reads: PartialForm,
+    /// How the partials that it writes are stored.
+    pub writes: PartialForm,
+}
+
+impl MergeRound {
+    /// Number of rows, which is that of its CTAs.
+    pub fn rows(&self) -> usize {
+        self.finishes.len()
+    }
+
+    /// Slots that a row joins.
+    pub fn row(&self, row: usize) -> &[u32] {
+        &self.slots[self.starts[row] as usize..self.starts[row + 1] as usize]
+    }
 }
 
 impl MergePlan {
@@ -174,7 +208,51 @@ impl LaunchPlan {
     /// CRC-32 of the plan as it is written, so that two captures of one plan know each other.
     pub fn crc(&self) -> u32 {
         // The plan is plain data; bytes of it that cannot be written would be a fault of the serialiser.
-        crc32fast::hash(&postcard::to_stdvec(self).unwrap_or_default())
+        let mut bytes = postcard::to_stdvec(self).unwrap_or_default();
+        if !self.merge.rounds.is_empty() {
+            bytes.extend(postcard::to_stdvec(&self.merge.rounds).unwrap_or_default());
+        }
+        crc32fast::hash(&bytes)
+    }
+
+    /// How the partial in each slot is stored; `None` where the pack writes the output itself,
+    /// because its query has nothing to be merged with.
+    pub fn slot_forms(&self) -> Vec<Option<PartialForm>> {
+        let mut forms = vec![None; self.queries.len()];
+        if self.merge.rounds.is_empty() {
+            for query in self.merge.merged_queries() {
+                for slot in self.merge.of(query) {
+                    forms[*slot as usize] = Some(PartialForm::Fp32);
+                }
+            }
+        }
+        // The first round that reads a slot says how the attention stores it.
+        for round in self.merge.rounds.iter().rev() {
+            for slot in &round.slots {
+                forms[*slot as usize] = Some(round.reads);
+            }
+        }
+        forms
+    }
+
+    /// How many times each pack's KV is read per KV head: once, or by each query head of the group
+    /// where the launch does not fold the group into rows.
+    pub fn reads_of_packs(&self) -> Vec<u64> {
+        let mut reads = vec![1; self.packs.len()];
+        for launch in self.launches.iter().filter(|launch| launch.order == CtaOrder::QueryHeads) {
+            for pack in self.packs_of(launch) {
+                reads[pack.at()] = u64::from(self.shape.group());
+            }
+        }
+        reads
+    }
+
+    /// Heads that number the CTAs of one pack of a launch: the KV heads, or the query heads.
+    pub fn heads_of(&self, launch: &Launch) -> u32 {
+        match launch.order {
+            CtaOrder::PackFastest | CtaOrder::HeadFastest => self.shape.kv_heads,
+            CtaOrder::QueryHeads => self.shape.query_heads,
+        }
     }
 
     /// A pack.
@@ -198,8 +276,9 @@ impl LaunchPlan {
     pub fn cta_count(&self, launch: &Launch) -> u32 {
         match launch.kind {
             LaunchKind::Merge => self.merge.merged_queries().count() as u32,
+            LaunchKind::MergeRound(round) => self.merge.rounds.get(round as usize).map_or(0, MergeRound::rows) as u32,
             LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                (launch.packs_end - launch.packs_begin) * self.shape.kv_heads
+                (launch.packs_end - launch.packs_begin) * self.heads_of(launch)
             }
         }
     }
@@ -210,6 +289,7 @@ impl LaunchPlan {
         let (pack, head) = match launch.order {
             CtaOrder::PackFastest => (cta % packs, cta / packs),
             CtaOrder::HeadFastest => (cta / self.shape.kv_heads, cta % self.shape.kv_heads),
+            CtaOrder::QueryHeads => (cta % packs, cta / packs / self.shape.group()),
         };
         (self.order[(launch.packs_begin + pack) as usize], head)
     }
@@ -217,7 +297,7 @@ impl LaunchPlan {
     /// The CTAs (or tasks) of a launch in launch order.
     pub fn ctas(&self, launch: &Launch) -> Vec<u32> {
         let numbers = 0..self.cta_count(launch);
-        if launch.kind == LaunchKind::Merge || self.packs_of(launch).iter().all(|pack| self.pack(*pack).heads <= 1) {
+        if launch.kind.is_merge() || self.packs_of(launch).iter().all(|pack| self.pack(*pack).heads <= 1) {
             return numbers.collect();
         }
         let first_of_its_heads = |cta: &u32| {
@@ -234,12 +314,14 @@ impl LaunchPlan {
 
     /// CTAs over all heads, merge excluded.
     pub fn attention_ctas(&self) -> u64 {
-        self.packs.iter().map(|pack| u64::from(self.shape.kv_heads.div_ceil(pack.heads.max(1)))).sum()
+        let of_pack = |launch: &Launch, pack: &PackIdx| self.heads_of(launch).div_ceil(self.pack(*pack).heads.max(1));
+        let of_launch = |launch| self.packs_of(launch).iter().map(move |pack| u64::from(of_pack(launch, pack)));
+        self.launches.iter().flat_map(of_launch).sum()
     }
 
     /// KV tokens read per KV head, re-reads counted.
     pub fn kv_tokens_read(&self) -> Tokens {
-        self.packs.iter().map(|pack| pack.tokens).sum()
+        self.packs.iter().zip(self.reads_of_packs()).map(|(pack, reads)| pack.tokens * reads).sum()
     }
 
     /// Tile shapes in use with the packs of each, largest tile first.

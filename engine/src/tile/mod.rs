@@ -4,10 +4,12 @@
 mod paper;
 mod selector;
 mod solver;
+mod time;
 
 pub use paper::{Difference, differences, reported};
 pub use selector::{TileChoice, TileRule, select};
 pub use solver::{Constraint, Feasibility, TileKernel, TileSet, kernel, occupancy, solve};
+pub use time::pack_time;
 
 use serde::{Deserialize, Serialize};
 

@@ -45,14 +45,20 @@ pub struct TileChoice {
     pub reason: &'static str,
     /// The shape that was next in line.
     pub runner_up: Tile,
+    /// KV tokens from which this n is taken instead of the next smaller one; for the smallest n those
+    /// from which the next larger one is. `None` where n does not go by the KV.
+    pub from_tokens: Option<u64>,
 }
 
 /// Chooses the tile of a pack of `rows` query rows and `tokens` KV tokens.
 pub fn select(set: &TileSet, rule: TileRule, rows: u32, tokens: Tokens) -> TileChoice {
     match rule {
-        TileRule::Fixed(tile) => {
-            TileChoice { tile, reason: "one fixed tile for every pack was asked for", runner_up: tile }
-        }
+        TileRule::Fixed(tile) => TileChoice {
+            tile,
+            reason: "one fixed tile for every pack was asked for",
+            runner_up: tile,
+            from_tokens: None,
+        },
         TileRule::Released => released(rows, tokens),
         TileRule::Fitting => measured(set, rows, tokens).unwrap_or_else(|| fitting(set.feasible(), rows, tokens)),
     }
@@ -64,7 +70,10 @@ fn measured(set: &TileSet, rows: u32, tokens: Tokens) -> Option<TileChoice> {
     let steps = || set.steps.iter().filter(move |step| step.m == m);
     let chosen = steps().filter(|step| step.from_tokens <= tokens.0).max_by_key(|step| step.from_tokens)?;
     let other = steps().find(|step| step.n != chosen.n).unwrap_or(chosen);
-    Some(TileChoice { tile: Tile { m, n: chosen.n }, reason: MEASURED, runner_up: Tile { m, n: other.n } })
+    let above = steps().map(|step| step.from_tokens).filter(|from| *from > chosen.from_tokens).min();
+    let from_tokens = if chosen.from_tokens > 0 { Some(chosen.from_tokens) } else { above };
+    let runner_up = Tile { m, n: other.n };
+    Some(TileChoice { tile: Tile { m, n: chosen.n }, reason: MEASURED, runner_up, from_tokens })
 }
 
 const MEASURED: &str =
@@ -86,10 +95,14 @@ fn fitting(feasible: &[Tile], rows: u32, tokens: Tokens) -> TileChoice {
             chosen = Some(tile);
         }
     }
-    match chosen {
-        Some(tile) => TileChoice { tile, reason: FITTING, runner_up },
-        None => TileChoice { tile: smallest, reason: SHORT, runner_up: of_m().nth(1).unwrap_or(smallest) },
-    }
+    let second = of_m().nth(1);
+    let above_smallest = second.map(|tile| u64::from(tile.n));
+    let Some(tile) = chosen else {
+        let runner_up = second.unwrap_or(smallest);
+        return TileChoice { tile: smallest, reason: SHORT, runner_up, from_tokens: above_smallest };
+    };
+    let from_tokens = if tile == smallest { above_smallest } else { Some(u64::from(tile.n)) };
+    TileChoice { tile, reason: FITTING, runner_up, from_tokens }
 }
 
 fn released(rows: u32, tokens: Tokens) -> TileChoice {
@@ -104,9 +117,16 @@ fn released(rows: u32, tokens: Tokens) -> TileChoice {
         32..=63 => 32,
         _ => 16,
     };
-    let n = if m == 64 { n.max(32) } else { n };
-    let runner_up = Tile { m, n: if n > 16 { n / 2 } else { 32 } };
-    TileChoice { tile: Tile { m, n }, reason: "PAT's released list: m by rows, n by KV tokens", runner_up }
+    let least = if m == 64 { 32 } else { 16 };
+    let n = n.max(least);
+    let (next, from_tokens) = if n > least { (n / 2, n) } else { (2 * n, 2 * n) };
+    let reason = "PAT's released list: m by rows, n by KV tokens";
+    TileChoice {
+        tile: Tile { m, n },
+        reason,
+        runner_up: Tile { m, n: next },
+        from_tokens: Some(u64::from(from_tokens)),
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,6 @@ mod tree_build;
 pub use batch::{Batch, BlockTables, Limits, Request, RequestKind};
 pub use form::{parse_decode, parse_heads, parse_prefill, parse_tree, parse_window};
 pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
-pub use shape::{AttentionShape, Dtype};
+pub use shape::{AttentionShape, Dtype, PartialForm};
 pub use spec::{BatchSpec, NodeSpec, RequestSpec, SCHEMA, ron_error};
 pub use tree::{Node, PrefixTree};

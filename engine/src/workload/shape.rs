@@ -33,6 +33,14 @@ impl Dtype {
         }
     }
 
+    /// A number as this type holds it.
+    pub fn round(self, value: f32) -> f32 {
+        match self {
+            Self::F16 => half::f16::from_f32(value).to_f32(),
+            Self::Bf16 => half::bf16::from_f32(value).to_f32(),
+        }
+    }
+
     /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -52,6 +60,18 @@ impl std::str::FromStr for Dtype {
             known: "f16, bf16".to_owned(),
         })
     }
+}
+
+/// How a partial result is stored until it is merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PartialForm {
+    /// Normalised output and log-sum-exp, all fp32.
+    #[default]
+    Fp32,
+    /// Normalised output, maximum and sum apart, all fp32 (FlashForge's POR).
+    Fp32MaxSum,
+    /// Normalised output in the element type of the batch, log-sum-exp in fp32.
+    Native,
 }
 
 /// Heads, head dimension, dtype and KV block size of one attention layer.
@@ -100,6 +120,16 @@ impl AttentionShape {
     /// One partial of one query over all query heads, fp32 O and LSE: `Hq·(4·d + 4)`.
     pub fn partial_bytes(&self) -> Bytes {
         Bytes(u64::from(self.query_heads) * (4 * u64::from(self.head_dim) + 4))
+    }
+
+    /// One partial of one query over all query heads in a given form.
+    pub fn partial_bytes_as(&self, form: PartialForm) -> Bytes {
+        let heads = u64::from(self.query_heads);
+        match form {
+            PartialForm::Fp32 => self.partial_bytes(),
+            PartialForm::Fp32MaxSum => self.partial_bytes() + Bytes(4 * heads),
+            PartialForm::Native => self.query_bytes() + Bytes(4 * heads),
+        }
     }
 
     /// Refuses shapes that no kernel here computes.

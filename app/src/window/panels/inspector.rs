@@ -2,7 +2,7 @@
 
 use egui::{RichText, ScrollArea, Ui};
 use engine::capture::{Source, Span};
-use engine::decision::Subject;
+use engine::decision::{Decision, Subject};
 use engine::units::{NodeIdx, PackIdx, grouped};
 
 use super::{Frame, empty, figure, figures, percent_of, signed};
@@ -22,6 +22,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         if !frame.selected.is_some() {
             overview(ui, frame, shown);
+            decisions(ui, frame, shown);
             return;
         }
         if let Some(node) = frame.selected.node {
@@ -179,16 +180,18 @@ fn span_part(ui: &mut Ui, frame: &Frame<'_>, source: Source, span: &Span) {
 fn decisions(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     let lit = frame.selected;
     let of = shown.planned.plan.decisions.iter().filter(|decision| match decision.subject {
-        Subject::Node(node) => lit.node == Some(node),
+        // A child that was merged or split off is one party of its parent's choice.
+        Subject::Node(node) => lit.node == Some(node) || (lit.node.is_some() && lit.node == decision.other),
         Subject::Pack(pack) => lit.pack == Some(pack),
-        Subject::Plan => false,
+        // Choices about the whole plan stand where nothing of it is selected.
+        Subject::Launch(_) | Subject::Plan => !lit.is_some(),
     });
     ui.add_space(6.0);
     ui.label(RichText::new("Why").strong());
     let mut any = false;
     for decision in of.take(MOST) {
         any = true;
-        ui.add(egui::Label::new(decision.sentence()).wrap());
+        record(ui, frame, decision);
         if let Some(constant) = decision.constant.filter(|constant| constant.name == "split_constant")
             && let Some(flip) = constant.flips_at
             && ui
@@ -204,5 +207,25 @@ fn decisions(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
             RichText::new("No decision was recorded for this; its parent or its packs have them.")
                 .color(frame.tokens.faint),
         );
+    }
+}
+
+/// One choice: every way with its costs, the one that was taken in front, then rule and constant.
+fn record(ui: &mut Ui, frame: &Frame<'_>, decision: &Decision) {
+    ui.add_space(4.0);
+    let title = format!("{} · {}", decision.choice.name(), decision.title());
+    ui.label(RichText::new(title).color(frame.tokens.faint).small());
+    let taken = decision.taken().map(|way| (way, true));
+    for (way, taken) in taken.into_iter().chain(decision.left().map(|way| (way, false))) {
+        ui.horizontal_wrapped(|ui| {
+            let name = RichText::new(way.what.as_ref());
+            ui.label(if taken { name.strong() } else { name.color(frame.tokens.faint) });
+            ui.label(way.price.to_string());
+            ui.label(RichText::new(decision.rule_cost(way)).color(frame.tokens.faint).small());
+        });
+    }
+    ui.add(egui::Label::new(format!("because {}", decision.rule)).wrap());
+    if let Some(constant) = decision.constant {
+        ui.label(constant.to_string());
     }
 }

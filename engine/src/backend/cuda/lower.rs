@@ -6,10 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use kernels::{DecodeShape, Dtype as KernelDtype, KernelSpec, PackTask, PlanArrays, Tile as KernelTile};
+use kernels::{
+    DecodeShape, Dtype as KernelDtype, KernelSpec, PackTask, PlanArrays, Strategy as KernelStrategy, Tile as KernelTile,
+};
 
 use crate::capture::Warning;
 use crate::error::{Error, Result};
+use crate::pack::CtaOrder;
 use crate::plan::{LaunchPlan, Strategy};
 use crate::tile::Tile;
 use crate::workload::{AttentionShape, Batch, Dtype};
@@ -58,8 +61,36 @@ pub(super) fn shape(shape: &AttentionShape) -> DecodeShape {
     }
 }
 
+/// Refuses launches that the kernels do not run as the system prescribes them.
+pub(super) fn check_launches(plan: &LaunchPlan) -> Result<()> {
+    let attention = || plan.launches.iter().filter(|launch| !launch.kind.is_merge());
+    let what = if !plan.merge.rounds.is_empty() {
+        "merges in rounds or in a form of the system's own"
+    } else if attention().any(|launch| launch.order == CtaOrder::QueryHeads) {
+        "one CTA a query head"
+    } else if attention().any(|launch| !launch.after.is_empty()) {
+        "phases of attention launches that wait for each other"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Unsupported {
+        who: format!("{} on the GPU", plan.scheduler),
+        limit: format!("it prescribes {what}, which no kernel here runs yet; simulate it, or choose another scheduler"),
+    })
+}
+
+/// How the launches follow each other: a system may put on one stream what its strategy would not.
+pub(super) fn strategy(plan: &LaunchPlan) -> KernelStrategy {
+    match plan.strategy {
+        Strategy::Fused => KernelStrategy::Fused,
+        _ if plan.launches.iter().any(|launch| launch.stream > 0) => KernelStrategy::Streams,
+        _ => KernelStrategy::Serial,
+    }
+}
+
 /// Lowers a plan of `batch`, whose block ids are places in the KV cache.
 pub(super) fn lower(batch: &Batch, plan: &LaunchPlan) -> Result<Lowered> {
+    check_launches(plan)?;
     let kernels = kernel_tiles(plan)?;
     let mut lowered = Lowered {
         tiles: Vec::new(),

@@ -22,8 +22,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use kernels::{
-    Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps,
-    Strategy as KernelStrategy, Stream,
+    Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream,
 };
 
 use crate::backend::cuda::count::{Counting, Rig};
@@ -34,7 +33,7 @@ use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
 use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::numerics::{self, CheckReport, Input, Tensor};
-use crate::plan::{LaunchPlan, Strategy};
+use crate::plan::LaunchPlan;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{AttentionShape, Batch, BatchSpec};
 
@@ -210,25 +209,49 @@ impl Cuda {
         })
     }
 
-    /// Runs a plan once on fresh random input with poisoned outputs, and compares with the f64 reference.
+    /// Runs plans of one batch once each on fresh random input with poisoned outputs, and compares with the f64
+    /// reference, which is computed once. One report a plan.
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn check(&mut self, batch: &Batch, plan: &LaunchPlan, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
+    pub fn check(
+        &mut self,
+        batch: &Batch,
+        plans: &[&LaunchPlan],
+        seed: u64,
+        cancel: &Cancel,
+    ) -> Result<Vec<CheckReport>> {
         batch.require_decode_only("the GPU")?;
         let batch = dense(batch)?;
-        let lowered = lower::lower(&batch, plan)?;
         self.prepare(&batch, seed)?;
-        let decode = self.decode(&batch, plan, &lowered, 0)?;
+        let outputs = plans.iter().map(|plan| self.output(&batch, plan)).collect::<Result<Vec<_>>>()?;
+        let dim = batch.shape.head_dim as usize;
+        numerics::check_rows(&batch, (seed, plans.len()), cancel, |_, query, head| {
+            let first = (query.at() * batch.shape.query_heads as usize + head as usize) * dim;
+            let row = |output: &Vec<u16>| -> Vec<f32> {
+                output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
+            };
+            outputs.iter().map(row).collect()
+        })
+    }
+
+    /// What a plan computes on the inputs that are there, all heads of all queries, as stored.
+    fn output(&self, batch: &Batch, plan: &LaunchPlan) -> Result<Vec<u16>> {
+        let lowered = lower::lower(batch, plan)?;
+        let decode = self.decode(batch, plan, &lowered, 0)?;
         decode.poison(&self.stream).map_err(translate)?;
         decode.launch(&self.stream).map_err(translate)?;
         self.stream.synchronize().map_err(translate)?;
-        let output = decode.output().map_err(translate)?;
-        let dim = batch.shape.head_dim as usize;
-        numerics::check_rows(&batch, seed, cancel, |_, query, head| {
-            let first = (query.at() * batch.shape.query_heads as usize + head as usize) * dim;
-            output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
-        })
+        decode.output().map_err(translate)
+    }
+
+    /// Whether the kernels run a plan as its system prescribes.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with what they do not run.
+    pub fn accepts(batch: &Batch, plan: &LaunchPlan) -> Result<()> {
+        batch.require_decode_only("the GPU")?;
+        lower::check_launches(plan)
     }
 
     /// What the counting passes of a run need.
@@ -277,7 +300,7 @@ impl Cuda {
 
     fn decode(&self, batch: &Batch, plan: &LaunchPlan, lowered: &Lowered, trace_capacity: u32) -> Result<Decode> {
         let Some(inputs) = &self.inputs else { return Err(Error::Gpu("no inputs were made".to_owned())) };
-        let options = DecodeOptions { trace_capacity, ..DecodeOptions::new(strategy(plan.strategy)) };
+        let options = DecodeOptions { trace_capacity, ..DecodeOptions::new(lower::strategy(plan)) };
         let shape = lower::shape(&batch.shape);
         let (queries, cache) = (&inputs.queries, &inputs.cache);
         Decode::new(&self.gpu, &self.compiler, &shape, cache, queries, &lowered.arrays(), &options).map_err(translate)
@@ -343,14 +366,6 @@ impl Cuda {
 /// Trace records of a run: one a (pack, KV head), one a merged query.
 fn records_of(plan: &LaunchPlan) -> u32 {
     plan.packs.len() as u32 * plan.shape.kv_heads + plan.merge.merged_queries().count() as u32
-}
-
-fn strategy(strategy: Strategy) -> KernelStrategy {
-    match strategy {
-        Strategy::Serial => KernelStrategy::Serial,
-        Strategy::Streams => KernelStrategy::Streams,
-        Strategy::Fused => KernelStrategy::Fused,
-    }
 }
 
 /// The batch with block ids that are places in a cache without holes.

@@ -100,6 +100,7 @@ fn cta_of(plan: &LaunchPlan, launch: u32, record: &TraceRecord) -> u32 {
     match launch.order {
         CtaOrder::PackFastest => position + packs * head,
         CtaOrder::HeadFastest => position * plan.shape.kv_heads + head,
+        CtaOrder::QueryHeads => position + packs * head * plan.shape.group(),
     }
 }
 

@@ -10,9 +10,9 @@
 //! 32 KiB a microsecond are 32.8 GB/s a CTA; two CTAs on 132 SMs ask for 8.7 TB/s, so HBM is full.
 
 use crate::hw::Device;
-use crate::plan::{LaunchPlan, PlannedPack};
+use crate::plan::{CtaOrder, LaunchPlan, MergeRound, PlannedPack};
 use crate::tile::{self, Tile};
-use crate::units::PackIdx;
+use crate::units::{Bytes, PackIdx};
 use crate::workload::AttentionShape;
 
 /// Warps that keep the tensor cores of an SM busy: one on each of its four quarters.
@@ -72,27 +72,40 @@ impl CostModel<'_> {
         Footprint { shared: shared + self.device.shared_reserved_per_cta.0, registers: per_warp * warps, warps }
     }
 
-    /// The main loop of a pack of `heads` KV heads of which the fraction `hit` is found in L2, and of
-    /// whose queries `partials` write a partial, the others their output.
-    pub(super) fn main_loop(&self, pack: &PlannedPack, heads: u32, hit: f64, partials: u32) -> MainLoop {
+    /// The main loop of a CTA that computes `heads` heads of a pack, of which the fraction `hit` is found
+    /// in L2. Its queries write `written` bytes over all heads. Rows beyond the tile are further blocks of
+    /// rows over the same KV step.
+    pub(super) fn main_loop(
+        &self,
+        pack: &PlannedPack,
+        heads: u32,
+        hit: f64,
+        written: f64,
+        order: CtaOrder,
+    ) -> MainLoop {
+        let (all_heads, rows) = match order {
+            CtaOrder::QueryHeads => (self.shape.query_heads, pack.queries_len),
+            _ => (self.shape.kv_heads, pack.queries_len * self.shape.group()),
+        };
         let sim = &self.device.sim;
         let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64() * f64::from(heads);
         let kernel = tile::kernel(self.device, pack.tile, self.shape.head_dim, self.shape.dtype);
         let in_flight = kernel.in_flight.as_f64();
         let latency = (1.0 - hit) * self.device.loaded_latency.as_f64() + hit * sim.l2_latency.as_f64();
         let steps = (pack.tokens.0.div_ceil(u64::from(pack.tile.n)) as f64).max(1.0);
-        let step_flop = 4.0 * f64::from(pack.tile.m) * f64::from(pack.tile.n) * f64::from(self.shape.head_dim);
+        let row_blocks = rows.div_ceil(pack.tile.m).max(1);
+        let padded_rows = f64::from(row_blocks * pack.tile.m);
+        let step_flop = 4.0 * padded_rows * f64::from(pack.tile.n) * f64::from(self.shape.head_dim);
         let tensor = steps * step_flop * f64::from(heads) / self.sm_flop_per_ns();
         let warps = f64::from(pack.tile.m.div_ceil(16) * heads).min(WARPS_FOR_FULL_TENSOR_RATE);
-        let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * sim.tile_step.as_f64();
+        let compute =
+            tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * f64::from(row_blocks) * sim.tile_step.as_f64();
         // One K and one V tile are fetched a step, each a latency at least.
         let memory = (loaded / in_flight * latency).max(latency);
         let time = memory.max(compute);
-        let share = f64::from(heads) / f64::from(self.shape.kv_heads);
+        let share = f64::from(heads) / f64::from(all_heads);
         let q = self.shape.query_bytes().as_f64() * share * f64::from(pack.queries_len);
-        let output = self.shape.query_bytes().as_f64() * f64::from(pack.queries_len - partials);
-        let partial = self.shape.partial_bytes().as_f64() * f64::from(partials);
-        let dram_write = (output + partial) * share;
+        let dram_write = written * share;
         MainLoop {
             time,
             first_tile: latency.min(time),
@@ -111,10 +124,21 @@ impl CostModel<'_> {
 
     /// A merge CTA: one query over all query heads, its partials read from L2.
     pub(super) fn merge_cta(&self, partials: u32) -> MainLoop {
-        let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
+        self.merging(self.shape.partial_bytes().as_f64() * f64::from(partials), self.shape.query_bytes())
+    }
+
+    /// A CTA of a prescribed merge: one row.
+    pub(super) fn round_cta(&self, round: &MergeRound, row: usize) -> MainLoop {
+        let loaded = self.shape.partial_bytes_as(round.reads).as_f64() * round.row(row).len() as f64;
+        let finishes = round.finishes[row];
+        let written = if finishes { self.shape.query_bytes() } else { self.shape.partial_bytes_as(round.writes) };
+        self.merging(loaded, written)
+    }
+
+    fn merging(&self, loaded: f64, written: Bytes) -> MainLoop {
         let latency = self.device.sim.l2_latency.as_f64();
         let time = (loaded / MERGE_IN_FLIGHT * latency).max(latency);
-        let dram_write = self.shape.query_bytes().as_f64();
+        let dram_write = written.as_f64();
         MainLoop { time, first_tile: latency, dram_read: 0.0, dram_write, moved: loaded + dram_write, tensor: 0.0 }
     }
 
@@ -135,7 +159,9 @@ impl CostModel<'_> {
 pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let model = CostModel { device, shape: &plan.shape };
     let pack = plan.packs.first()?;
-    let alone = model.main_loop(pack, plan.cta_heads(PackIdx(0), 0), 0.0, 0);
+    let launch = plan.launches.first()?;
+    let written = plan.shape.query_bytes().as_f64() * f64::from(pack.queries_len);
+    let alone = model.main_loop(pack, plan.cta_heads(PackIdx(0), 0), 0.0, written, launch.order);
     let limit = (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s()) * 1e-9;
     let sim = &device.sim;
     let fixed = sim.launch_latency + sim.cta_prologue + sim.cta_epilogue;

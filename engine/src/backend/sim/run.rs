@@ -11,8 +11,9 @@ use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, Span, SpanKind};
 use crate::error::Result;
-use crate::plan::{Launch, LaunchKind, LaunchPlan};
-use crate::units::{Nanos, PackIdx};
+use crate::plan::{Launch, LaunchKind, LaunchPlan, PlannedPack};
+use crate::units::Nanos;
+use crate::workload::PartialForm;
 
 /// Events between two looks at the cancel flag.
 const CANCEL_STRIDE: u32 = 4096;
@@ -81,8 +82,8 @@ pub(super) struct Simulation<'a> {
     free_ctas: Vec<u32>,
     /// Queries that the merge kernel has to do with.
     merged: Vec<u32>,
-    /// Queries of each pack that write a partial, because other packs have some of their tokens.
-    partials: Vec<u32>,
+    /// Bytes that each pack writes over all heads: partials where something is merged, else outputs.
+    written: Vec<f64>,
     /// Partials still missing per (query, KV head), for a persistent launch.
     missing: Vec<u32>,
     outcome: Outcome,
@@ -113,12 +114,7 @@ impl<'a> Simulation<'a> {
             ctas: Vec::new(),
             free_ctas: Vec::new(),
             merged,
-            partials: (0..plan.packs.len())
-                .map(|pack| {
-                    let queries = plan.queries_of(PackIdx::from(pack)).iter();
-                    queries.filter(|query| plan.merge.of(**query).len() > 1).count() as u32
-                })
-                .collect(),
+            written: written(plan),
             missing,
             outcome: Outcome {
                 spans: Vec::new(),
@@ -136,7 +132,7 @@ impl<'a> Simulation<'a> {
         let ctas = self.plan.ctas(launch);
         let (footprint, workers) = match launch.kind {
             LaunchKind::Attention(tile) => (self.model.footprint(tile), 0),
-            LaunchKind::Merge => (self.model.merge_footprint(), 0),
+            LaunchKind::Merge | LaunchKind::MergeRound(_) => (self.model.merge_footprint(), 0),
             LaunchKind::Persistent(tile) => {
                 let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
                 (self.model.footprint(tile), all.min(ctas.len() as u32))
@@ -271,7 +267,7 @@ impl<'a> Simulation<'a> {
         let index = progress.ctas[progress.taken as usize];
         progress.taken += 1;
         progress.begin = progress.begin.min(begin);
-        let merge = self.plan.launches[launch as usize].kind == LaunchKind::Merge;
+        let merge = self.plan.launches[launch as usize].kind.is_merge();
         let span = Span {
             kind: if merge { SpanKind::Merge } else { SpanKind::Attention },
             launch,
@@ -300,16 +296,23 @@ impl<'a> Simulation<'a> {
     fn start_main_loop(&mut self, slot: u32) {
         let span = self.ctas[slot as usize].span;
         let launch = &self.plan.launches[span.launch as usize];
-        let work: MainLoop = if span.kind == SpanKind::Merge {
-            let query = self.merged[span.cta as usize] as usize;
-            let starts = &self.plan.merge.starts;
-            self.model.merge_cta(starts[query + 1] - starts[query])
-        } else {
-            let (pack, head) = self.plan.cta_work(launch, span.cta);
-            let heads = self.plan.cta_heads(pack, head);
-            let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
-            let hits: f64 = (head..head + heads).map(|head| self.l2.touch(pack.at(), head, read)).sum();
-            self.model.main_loop(self.plan.pack(pack), heads, hits / f64::from(heads), self.partials[pack.at()])
+        let work: MainLoop = match launch.kind {
+            LaunchKind::Merge => {
+                let query = self.merged[span.cta as usize] as usize;
+                let starts = &self.plan.merge.starts;
+                self.model.merge_cta(starts[query + 1] - starts[query])
+            }
+            LaunchKind::MergeRound(round) => {
+                self.model.round_cta(&self.plan.merge.rounds[round as usize], span.cta as usize)
+            }
+            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
+                let (pack, head) = self.plan.cta_work(launch, span.cta);
+                let heads = self.plan.cta_heads(pack, head);
+                let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
+                let hits: f64 = (head..head + heads).map(|head| self.l2.touch(pack.at(), head, read)).sum();
+                let (hit, written) = (hits / f64::from(heads), self.written[pack.at()]);
+                self.model.main_loop(self.plan.pack(pack), heads, hit, written, launch.order)
+            }
         };
         let cta = &mut self.ctas[slot as usize];
         cta.first_tile = self.now + work.first_tile;
@@ -420,4 +423,14 @@ impl<'a> Simulation<'a> {
             }
         }
     }
+}
+
+/// Bytes that each pack writes, over all heads.
+fn written(plan: &LaunchPlan) -> Vec<f64> {
+    let forms = plan.slot_forms();
+    let bytes = |form: &Option<PartialForm>| {
+        form.map_or(plan.shape.query_bytes(), |form| plan.shape.partial_bytes_as(form)).as_f64()
+    };
+    let of = |pack: &PlannedPack| &forms[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize];
+    plan.packs.iter().map(|pack| of(pack).iter().map(bytes).sum()).collect()
 }
