@@ -44,8 +44,10 @@ struct TraceSpan {
     __device__ __forceinline__ void begin() {
 #if PS_TRACE
         if (!mine()) return;
-        at.begin_ns = read_timer();
-        at.begin_clock = read_clock();
+        // Both before either is stored: a store may wait, and the two must be of one moment.
+        u64 ns = read_timer(), clock = read_clock();
+        at.begin_ns = ns;
+        at.begin_clock = clock;
         at.first_clock = at.main_clock = at.begin_clock;
 #endif
     }

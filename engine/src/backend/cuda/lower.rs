@@ -70,6 +70,8 @@ pub(super) fn check_launches(plan: &LaunchPlan) -> Result<()> {
         "one CTA a query head"
     } else if attention().any(|launch| !launch.after.is_empty()) {
         "phases of attention launches that wait for each other"
+    } else if plan.packs.iter().any(|pack| pack.queries_len * plan.shape.group() > pack.tile.m) {
+        "packs of more query rows than their tile has, in several passes over the KV"
     } else {
         return Ok(());
     };
