@@ -14,6 +14,7 @@ mod forests;
 mod forms;
 mod golden;
 mod gpu;
+mod least_traffic;
 mod plans;
 mod program;
 mod published;

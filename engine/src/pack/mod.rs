@@ -11,6 +11,7 @@ mod flashforge;
 mod flashinfer;
 mod hydragen;
 mod levels;
+mod min_traffic;
 mod naive;
 mod pat;
 mod pat_released;
@@ -37,6 +38,8 @@ pub fn schedulers() -> &'static [&'static dyn Scheduler] {
         &PatReleased { model: pat_released::Model::Profit },
         &naive::Naive,
         &query_centric::QueryCentric,
+        &min_traffic::MinTraffic,
+        &min_traffic::MinTime,
         &flashinfer::FlashInferDecode,
         &flashinfer::Cascade,
         &vllm_cascade::VllmCascadeRule,

@@ -19,6 +19,10 @@ impl Scheduler for Naive {
         "One pack a tree node, never merged or split: reads each node once, but writes the most partials."
     }
 
+    fn keeps_packs(&self) -> bool {
+        true
+    }
+
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
         let mut emitter = Emitter::new(input);
         for (position, node) in input.tree.nodes.iter().enumerate() {

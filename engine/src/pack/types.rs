@@ -184,6 +184,12 @@ pub trait Scheduler: Sync {
         crate::tile::TileRule::Fitting
     }
 
+    /// Whether the packs of a tree whose leaves get longer are the same but for their ends, because
+    /// they depend on the lengths of inner nodes alone, and every pack ends where its node does.
+    fn keeps_packs(&self) -> bool {
+        false
+    }
+
     /// Makes the packs.
     ///
     /// # Errors

@@ -1,0 +1,103 @@
+//! `min-traffic` moves no more bytes than any other scheduler, on any batch; `min-time` makes of the same
+//! search the plans that the simulator runs fastest.
+
+use engine::cancel::Cancel;
+use engine::pack::schedulers;
+use engine::plan::Strategy as LaunchStrategy;
+use engine::session::{PlanOptions, RunOptions, plan_spec, simulate};
+use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec};
+use proptest::prelude::*;
+
+use crate::common::figure_10;
+
+/// Bytes by the exact model under each scheduler that takes the batch: KV once for each tile of rows (a
+/// system may have wider packs, but no kernel here reads KV once for more than a tile), and Q and fp32
+/// partials of every slot, whatever the form and the number of launches of a system's own merge.
+fn bytes(spec: &BatchSpec) -> Vec<(&'static str, u64)> {
+    let device = engine::hw::find("h200-sxm").unwrap();
+    let of = |scheduler: &'static str| {
+        let options = PlanOptions { scheduler: scheduler.to_owned(), explain: false, ..PlanOptions::new(device) };
+        let planned = match plan_spec(spec, &options) {
+            Ok(planned) => planned,
+            Err(engine::Error::Unsupported { .. }) => return None,
+            Err(error) => panic!("{scheduler}: {error}"),
+        };
+        let (shape, plan) = (planned.batch.shape, &planned.plan);
+        let tiles = |queries: u32| u64::from((queries * shape.group()).div_ceil(planned.tiles.max_m()));
+        let read: u64 = plan.packs.iter().map(|pack| pack.tokens.0 * tiles(pack.queries_len)).sum();
+        let partials = if plan.merge.max_partials() > 1 { shape.partial_bytes().0 * 2 } else { 0 };
+        let slots = plan.queries.len() as u64;
+        Some((scheduler, read * shape.kv_bytes_per_token().0 + slots * (shape.query_bytes().0 + partials)))
+    };
+    schedulers().iter().filter_map(|scheduler| of(scheduler.name())).collect()
+}
+
+fn assert_least(spec: &BatchSpec, what: &str) {
+    let all = bytes(spec);
+    let ours = all.iter().find(|(name, _)| *name == "min-traffic").unwrap().1;
+    for (name, other) in all {
+        assert!(ours <= other, "{what}: min-traffic moves {ours} bytes, {name} {other}");
+    }
+}
+
+#[test]
+fn no_scheduler_moves_fewer_bytes_on_the_published_configurations() {
+    for number in 1..=20 {
+        for (query_heads, kv_heads) in [(32, 32), (16, 8), (32, 8), (64, 8)] {
+            let spec = figure_10(number, query_heads, kv_heads);
+            assert_least(&spec, &format!("configuration {number} at {query_heads}/{kv_heads}"));
+        }
+    }
+}
+
+#[test]
+fn on_the_published_configurations_min_time_is_simulated_faster_than_pat_and_than_the_fewest_bytes() {
+    let device = engine::hw::find("h200-sxm").unwrap();
+    let run = |number: usize, scheduler: &str, strategy| {
+        let options =
+            PlanOptions { scheduler: scheduler.to_owned(), strategy, explain: false, ..PlanOptions::new(device) };
+        let planned = plan_spec(&figure_10(number, 32, 8), &options).unwrap();
+        simulate(&planned, &RunOptions::default(), &Cancel::default()).unwrap().makespan().as_f64()
+    };
+    for strategy in [LaunchStrategy::Serial, LaunchStrategy::Streams] {
+        let (mut against_pat, mut against_bytes) = (0.0, 0.0);
+        for number in 1..=20 {
+            let [ours, pat, bytes] = ["min-time", "pat", "min-traffic"].map(|name| run(number, name, strategy));
+            assert!(ours < 1.005 * pat, "configuration {number}: {ours} ns, pat {pat} ns");
+            against_pat += (pat / ours).ln() / 20.0;
+            against_bytes += (bytes / ours).ln() / 20.0;
+        }
+        assert!(against_pat > 0.3 && against_bytes > 0.0, "{against_pat} {against_bytes}");
+    }
+}
+
+/// A ragged tree with short and long nodes, wide and narrow fans, and requests that end inside.
+fn node(depth: u32) -> BoxedStrategy<NodeSpec> {
+    let leaf = (1_u64..600, 1_u32..40).prop_map(|(tokens, repeat)| NodeSpec { repeat, ..NodeSpec::leaf(tokens) });
+    if depth == 0 {
+        return leaf.boxed();
+    }
+    let inner = (1_u64..40, 0_u32..3, 1_u32..3, prop::collection::vec(node(depth - 1), 1..4)).prop_map(
+        |(blocks, ending, repeat, children)| NodeSpec { tokens: 16 * blocks, repeat, requests: Some(ending), children },
+    );
+    prop_oneof![1 => leaf, 2 => inner].boxed()
+}
+
+fn forest() -> impl Strategy<Value = BatchSpec> {
+    let heads = prop::sample::select(vec![(32, 32), (16, 8), (32, 8), (64, 8), (16, 1)]);
+    let beside =
+        prop::collection::vec((1_u64..900, 1_u32..9).prop_map(|(kv, count)| RequestSpec::Decode { kv, count }), 0..2);
+    (heads, prop::collection::vec(node(4), 1..3), beside).prop_map(|((query_heads, kv_heads), roots, requests)| {
+        let shape = AttentionShape { query_heads, kv_heads, block_size: 16, ..Default::default() };
+        BatchSpec { roots, requests, ..BatchSpec::empty(shape) }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_scheduler_moves_fewer_bytes_on_ragged_forests(spec in forest()) {
+        assert_least(&spec, "forest");
+    }
+}
