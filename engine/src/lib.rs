@@ -8,7 +8,7 @@
 //!
 //! One direction, no way back: a module imports only from those left of it in
 //! `units, error, cancel, decision < hw, workload < tile < pack < plan < numerics, capture < backend <
-//! metrics < export < session`. A test over the sources keeps this true.
+//! metrics < export < session < calibrate < replan`. A test over the sources keeps this true.
 #![forbid(unsafe_code)]
 
 pub mod backend;
@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod numerics;
 pub mod pack;
 pub mod plan;
+pub mod replan;
 pub mod session;
 pub mod tile;
 pub mod units;

@@ -6,7 +6,7 @@ use crate::sources::Source;
 
 /// Modules of the engine from left to right; those on one step do not use each other, but for
 /// `workload`, whose file errors the device table shares.
-const STEPS: [&[&str]; 14] = [
+const STEPS: [&[&str]; 15] = [
     &["units"],
     &["error"],
     &["cancel", "decision"],
@@ -21,6 +21,7 @@ const STEPS: [&[&str]; 14] = [
     &["export"],
     &["session"],
     &["calibrate"],
+    &["replan"],
 ];
 
 /// (folder, crates that its sources may not name).

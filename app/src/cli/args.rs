@@ -297,6 +297,18 @@ pub(crate) struct BenchArgs {
     /// Where the table and the plot of the comparison go.
     #[arg(short, long, value_name = "DIR", default_value = "packscope-out")]
     pub(crate) output: PathBuf,
+    /// lazy-update: a Mooncake trace (.jsonl).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mooncake: Option<PathBuf>,
+    /// lazy-update: the requests that run at first, such as 0:256; those behind them come in later.
+    #[arg(long, value_name = "START:COUNT", requires = "mooncake")]
+    pub(crate) window: Option<String>,
+    /// lazy-update: how many tokens each request is into its output at first.
+    #[arg(long, value_name = "TOKENS", requires = "mooncake", default_value_t = 1)]
+    pub(crate) step: u64,
+    /// lazy-update: decode steps.
+    #[arg(long, value_name = "N", requires = "mooncake", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) steps: u32,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -338,6 +350,9 @@ pub(crate) enum BenchSet {
     Hydragen,
     /// Prefill and decode together, C0 to C2 of POD-Attention.
     Hybrid,
+    /// Planning cost of each decode step over a Mooncake window, with and without lazy update; needs
+    /// --mooncake and --window.
+    LazyUpdate,
 }
 
 /// `list`.

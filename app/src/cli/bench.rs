@@ -26,6 +26,9 @@ use crate::picture;
 
 /// The command.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
+    if args.set == BenchSet::LazyUpdate {
+        return super::lazy::lazy(args);
+    }
     let (device, runner) = input::setup(&args.device)?;
     let set = sets::set(args.set, workload::parse_heads(&args.heads)?)?;
     if runner.device().is_some() {

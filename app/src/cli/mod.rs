@@ -16,6 +16,7 @@ mod demo;
 mod fault;
 mod figures;
 mod input;
+mod lazy;
 mod list;
 mod output;
 mod plan;

@@ -129,6 +129,36 @@ impl Batch {
         Ok(Self { name, shape, requests, tables })
     }
 
+    /// A request has one token more. Tables follow with [`Self::set_tables`], as for all changes here.
+    pub(super) fn grow(&mut self, query: QueryIdx) {
+        self.requests[query.at()].kv += Tokens(1);
+    }
+
+    /// A request is gone.
+    pub(super) fn remove(&mut self, query: QueryIdx) {
+        self.requests.remove(query.at());
+    }
+
+    /// A request comes in as the last, if it and its row are right.
+    pub(super) fn push(&mut self, request: Request, row: &[BlockIdx]) -> Result<()> {
+        let position = self.requests.len();
+        if position >= Limits::REQUESTS {
+            return Err(Error::Batch(format!("at most {} requests are supported", Tokens(Limits::REQUESTS as u64))));
+        }
+        check_request(position, &request, row, self.shape.block_size)?;
+        let mut seen = rustc_hash::FxHashSet::default();
+        if let Some(block) = row.iter().find(|block| !seen.insert(**block)) {
+            return Err(Error::Batch(format!("request {position} has block {} twice", block.0)));
+        }
+        self.requests.push(request);
+        Ok(())
+    }
+
+    /// The tables after changes that were checked.
+    pub(super) fn set_tables(&mut self, tables: BlockTables) {
+        self.tables = tables;
+    }
+
     /// All requests.
     pub fn requests(&self) -> &[Request] {
         &self.requests

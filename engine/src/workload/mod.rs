@@ -12,6 +12,7 @@
 mod batch;
 mod build;
 mod form;
+mod live;
 mod mooncake;
 mod shape;
 mod spec;
@@ -20,6 +21,7 @@ mod tree_build;
 
 pub use batch::{Batch, BlockTables, Limits, Request, RequestKind};
 pub use form::{parse_decode, parse_heads, parse_prefill, parse_tree, parse_window};
+pub use live::{Change, Extent, LiveBatch};
 pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
 pub use shape::{AttentionShape, Dtype, PartialForm};
 pub use spec::{BatchSpec, NodeSpec, RequestSpec, SCHEMA, ron_error};
