@@ -7,10 +7,12 @@ struct Consumer {
     const DecodeParams& p;
     SharedMemory& shared;
     RingCursor<kStages> cursor;
-    u32 shared_tasks;
 
     __device__ __forceinline__ Consumer(const DecodeParams& params, SharedMemory& memory)
-        : p(params), shared(memory), shared_tasks(0) {}
+        : p(params), shared(memory) {
+        if ((threadIdx.x & 31) == 0) memory.scratch.tasks[threadIdx.x >> 5].list = 0;
+        __syncwarp();
+    }
 
     __device__ __forceinline__ u32 wait_stage() {
         barrier_wait(smem_address(&shared.scratch.full[cursor.stage]), cursor.parity);
@@ -58,31 +60,23 @@ struct Consumer {
         RowState<S> state;
         u32 q[kDim / 16][4];
         TaskInfo& info = shared.scratch.info[cursor.stage];
+        Scratch& scratch = shared.scratch;
+        TaskQueries<S> queries(p, scratch, info, at);
         load_q<S>(q, smem_address(shared.ring[cursor.stage]), at);
-        ThreadQuery own;
-        own.load<S>(p, info, at);
-        u32 tokens = info.kv_tokens, task_id = info.task;
+        u32 tokens = info.kv_tokens;
         release_stage();
-        u32 seen = kDirect;
-        if (tokens == 0 && unit_thread<S>() < own.queries) seen = look_at_arrivals(p, own);
+        fold_partials(p, state, queries, at);
 #pragma unroll 1
         for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
             u32 left = tokens - begin;
-            if (left <= S::kTokens && unit_thread<S>() < own.queries) seen = look_at_arrivals(p, own);
-            __syncwarp();
             tile<S>(state, q, left, at, span, begin == 0);
         }
         span.main_done();
         float lse[2];
-        normalise(state, shared.scratch, lse, at);
-        Scratch& scratch = shared.scratch;
-        QueryState* queries = S::kPerWarp ? scratch.warp_queries[at.warp] : scratch.queries[shared_tasks & 1];
-        finish_rows(p, state, queries, lse, own, seen, at);
-        // Two shared tasks in a row use different halves, and the barriers of the second keep
-        // the third from overwriting what a slow warp still reads of the first.
-        if (!S::kPerWarp) ++shared_tasks;
+        normalise(state, scratch, lse, at);
+        finish_rows(p, state, queries, lse, at);
         __syncwarp();
-        span.template end<S::kPerWarp>(p, task_id, own.kv_head, own.queries > 0);
+        span.template end<S::kPerWarp>(p, queries.task());
     }
 
     __device__ __forceinline__ void run() {

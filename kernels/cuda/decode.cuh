@@ -13,11 +13,14 @@
 // Where a warp and a lane stand in a tile.
 template <class S>
 struct Position {
-    u32 lane, warp, row_group, col_group;
+    u32 thread, lane, warp, row_group, col_group;
 
+    // Read anew for each task: what follows from it would otherwise be computed before the
+    // first one, for all tiles of the list, and kept in registers that the tiles need.
     __device__ __forceinline__ Position() {
-        lane = threadIdx.x & 31;
-        warp = threadIdx.x >> 5;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+        lane = thread & 31;
+        warp = thread >> 5;
         row_group = warp % S::kRowGroups;
         col_group = warp / S::kRowGroups;
     }
@@ -142,6 +145,9 @@ __device__ __forceinline__ void clear_tail(u32 stage, u32 valid, const Position<
     constexpr u32 kChunks = kDim / 8;
     u32 first = S::kPerWarp ? at.lane : threadIdx.x, step = S::kPerWarp ? 32 : kConsumers;
     u32 row = S::kPerWarp ? at.warp * 16 : 0;
+    // What other warps read here before went through the ring's barriers; the race checker
+    // wants to see it, and a last tile can afford it.
+    if constexpr (!S::kPerWarp) sync_threads(1, kConsumers);
 #pragma unroll 1
     for (u32 i = valid * kChunks + first; i < S::kTokens * kChunks; i += step) {
         u32 address = tile_address<S::kN>(stage, row + i / kChunks, i % kChunks);

@@ -6,6 +6,8 @@ extern "C" __global__ void __launch_bounds__((PS_WARPS + 1) * 32, PS_MIN_CTAS)
     packscope_decode(const __grid_constant__ DecodeParams p) {
     extern __shared__ __align__(1024) u8 memory[];
     SharedMemory& shared = *(SharedMemory*)memory;
+    Producer producer(p, shared);
+    if (threadIdx.x >= kConsumers) producer.start();
     if (threadIdx.x == 0) {
         for (int i = 0; i < kStages; ++i) {
             barrier_init(smem_address(&shared.scratch.full[i]), 33);
@@ -15,7 +17,7 @@ extern "C" __global__ void __launch_bounds__((PS_WARPS + 1) * 32, PS_MIN_CTAS)
     }
     __syncthreads();
     if (threadIdx.x >= kConsumers) {
-        Producer(p, shared).run();
+        producer.run();
     } else {
         Consumer(p, shared).run();
     }

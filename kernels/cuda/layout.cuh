@@ -55,25 +55,35 @@ struct TileShape {
     static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");
 };
 
+// Bit i: tile i of the list is 16 x 16, with four heads side by side.
+#define PS_WIDE_TILE(index, m, n) | (u32)TileShape<m, n>::kPerWarp << index
+constexpr u32 kWideTiles = 0 PS_TILE_LIST(PS_WIDE_TILE);
+#undef PS_WIDE_TILE
+
+// A query's other partials are folded into the task that ends it when there are at most so
+// many in all. The bits from kFoldShift on of `PackQuery::count` say for which heads.
+constexpr u32 kFoldPartials = 4;
+constexpr u32 kFoldShift = 28;
+
 // What the producer hands over with the Q stage of a task.
-struct TaskInfo {
+struct alignas(16) TaskInfo {
     u32 num_queries;
     u32 kv_tokens;
-    u32 slot_begin;
     u32 task;
     u32 tile;
     u32 kv_head;
     u32 stop;
     u32 heads;
-    u32 query[kMaxRows];
+    u32 unused;
+    PackQuery queries[kMaxRows];
 };
 
-// Where a query of the current task stands; see epilogue.cuh.
-struct alignas(16) QueryState {
-    u32 query;
-    u32 first;
-    u32 count;
-    u32 state;
+// What a warp keeps of its task until the end, in shared memory because registers are short.
+struct alignas(16) WarpTask {
+    u32 count;    // queries of its unit; see epilogue.cuh
+    u32 kv_head;
+    u32 task;
+    u32 list;     // first of the shared list of queries, for tasks that all warps share
 };
 
 struct Scratch {
@@ -82,8 +92,9 @@ struct Scratch {
     TaskInfo info[kStages];
     float row_max[kWarps * 16];
     float row_sum[kWarps * 16];
-    QueryState queries[2][kMaxRows];  // of tasks that all warps share, by parity
-    QueryState warp_queries[kWarps][16];
+    // Of the task at hand: two lists for tasks that all warps share, then one per warp.
+    PackQuery queries[2 * kMaxRows + kWarps * 16];
+    WarpTask tasks[kWarps];
     TraceTimes times[PS_TRACE ? kWarps : 1];
     alignas(16) u16 p[PS_P_HALVES + 8];
 };

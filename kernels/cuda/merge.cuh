@@ -1,39 +1,106 @@
-// Combining the partials of a query, in the order of its slot list: the same order and the
-// same arithmetic whoever does it, so that all strategies give the same bits.
+// Combining the partials of a query, in the order of its slots, in the merge kernel and by the
+// last to arrive in a fused one. A task that folds the others in as it begins (epilogue.cuh)
+// rounds differently in the last bits of fp32.
 #pragma once
 #include "mma.cuh"
 #include "softmax.cuh"
 
-// One warp merges one (query, query head).
-__device__ __forceinline__ void merge_row(const MergeParams& p, u32 query, u32 head) {
-    constexpr u32 kPerLane = PS_D / 32;
-    u32 lane = threadIdx.x & 31;
-    u32 begin = __ldg(p.merge_offsets + query), end = __ldg(p.merge_offsets + query + 1);
-    float top = -PS_INF;
-    for (u32 i = begin + lane; i < end; i += 32) {
-        top = fmaxf(top, p.part_lse[(u64)__ldg(p.merge_slots + i) * p.q_heads + head]);
+// Query heads that a warp merges at once: log2 of at most four of a group.
+__device__ __forceinline__ u32 merge_shift(u32 group_shift) { return group_shift < 2 ? group_shift : 2; }
+
+struct MergeTarget {
+    const float* part_out;
+    const float* part_lse;
+    u16* out;
+    float* out_lse;
+    u32 q_heads;
+};
+
+// What a warp has merged so far of `1 << shift` (at most 4) consecutive query heads.
+struct MergeState {
+    static constexpr int kPerLane = PS_D / 32;
+    float acc[4][kPerLane];
+    float top, weights;  // of head `lane & mask`
+};
+
+// Merges entries `begin` .. `begin + kBatch` of `entries`, an entry being one head of one
+// slot, heads running fastest. Their rows are all asked for before the first is used, each
+// spread over the lanes, so that one step to L2 and back serves the batch. Entries past the
+// last repeat the first with weight 0: a load behind a condition would make the compiler wait
+// for it at once. Entries u, u + 4, ... share an accumulator.
+template <u32 kBatch>
+__device__ __forceinline__ void merge_batch(const MergeTarget& to, MergeState& state, u32 begin, u32 entries, u32 head,
+                                            u32 shift, u32 first) {
+    const u32 lane = threadIdx.x & 31, mask = (1u << shift) - 1;
+    u32 mine = begin + (lane & (kBatch - 1));
+    bool real = mine < entries;
+    if (!real) mine = begin;
+    u32 row = (first + (mine >> shift)) * to.q_heads + head + (mine & mask);
+    float lse = load_float_l2(to.part_lse + row);
+    float v[kBatch][MergeState::kPerLane];
+#pragma unroll
+    for (u32 u = 0; u < kBatch; ++u) {
+        u64 from = (u64)__shfl_sync(0xffffffffu, row, u) * PS_D;
+        load_lane(v[u], to.part_out + from + lane * MergeState::kPerLane);
+    }
+    if (!real) lse = -PS_INF;
+    float m = lse;
+#pragma unroll
+    for (u32 step = kBatch / 2; step > 0; step >>= 1) {
+        if (step > mask) m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, step));
+    }
+    m = fmaxf(m, state.top);
+    float shrink = merge_weight(state.top, m), w = merge_weight(lse, m), sum = w;
+    state.top = m;
+#pragma unroll
+    for (u32 step = kBatch / 2; step > 0; step >>= 1) {
+        if (step > mask) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    }
+    state.weights = state.weights * shrink + sum;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        float s = __shfl_sync(0xffffffffu, shrink, j & mask);
+#pragma unroll
+        for (int c = 0; c < MergeState::kPerLane; ++c) state.acc[j][c] *= s;
     }
 #pragma unroll
-    for (int step = 16; step > 0; step >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, step));
-    float acc[kPerLane] = {};
-    float weights = 0.0f;
-#pragma unroll 4
-    for (u32 i = begin; i < end; ++i) {
-        u64 row = (u64)__ldg(p.merge_slots + i) * p.q_heads + head;
-        float w = merge_weight(p.part_lse[row], top);
-        const float2* from = (const float2*)(p.part_out + row * PS_D + lane * kPerLane);
-        weights += w;
+    for (u32 u = 0; u < kBatch; ++u) {
+        float wu = __shfl_sync(0xffffffffu, w, u);
 #pragma unroll
-        for (u32 j = 0; j < kPerLane / 2; ++j) {
-            float2 o = from[j];
-            acc[2 * j] += w * o.x;
-            acc[2 * j + 1] += w * o.y;
+        for (int c = 0; c < MergeState::kPerLane; ++c) state.acc[u & 3][c] += wu * v[u][c];
+    }
+}
+
+// A warp merges all partials of `1 << shift` consecutive heads of a query.
+__device__ __forceinline__ void merge_heads(const MergeTarget& to, u32 query, u32 head, u32 shift, u32 first,
+                                            u32 count) {
+    const u32 lane = threadIdx.x & 31, mask = (1u << shift) - 1, entries = count << shift;
+    MergeState state = {};
+    state.top = -PS_INF;
+    u32 begin = 0;
+#pragma unroll 1
+    for (; begin + 8 < entries; begin += 16) merge_batch<16>(to, state, begin, entries, head, shift, first);
+    if (begin < entries) merge_batch<8>(to, state, begin, entries, head, shift, first);
+    // With fewer than four heads an accumulator holds every second or fourth slot.
+#pragma unroll
+    for (int c = 0; c < MergeState::kPerLane; ++c) {
+        if (shift < 2) {
+            state.acc[0][c] += state.acc[2][c];
+            state.acc[1][c] += state.acc[3][c];
+        }
+        if (shift < 1) state.acc[0][c] += state.acc[1][c];
+    }
+    float inverse = state.weights > 0.0f ? 1.0f / state.weights : 0.0f;
+    u64 row = (u64)query * to.q_heads + head;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        float f = __shfl_sync(0xffffffffu, inverse, j & mask);
+        if (j > mask) continue;
+        u32* out = (u32*)(to.out + (row + j) * PS_D + lane * MergeState::kPerLane);
+#pragma unroll
+        for (int c = 0; c < MergeState::kPerLane / 2; ++c) {
+            out[c] = pack_halves(state.acc[j][2 * c] * f, state.acc[j][2 * c + 1] * f);
         }
     }
-    float inverse = weights > 0.0f ? 1.0f / weights : 0.0f;
-    u64 row = (u64)query * p.q_heads + head;
-    u32* to = (u32*)(p.out + row * PS_D + lane * kPerLane);
-#pragma unroll
-    for (u32 j = 0; j < kPerLane / 2; ++j) to[j] = pack_halves(acc[2 * j] * inverse, acc[2 * j + 1] * inverse);
-    if (p.out_lse != nullptr && lane == 0) p.out_lse[row] = merged_lse(top, weights);
+    if (to.out_lse != nullptr && lane <= mask) to.out_lse[row + lane] = merged_lse(state.top, state.weights);
 }

@@ -1,14 +1,18 @@
-// Merge as its own launch: one CTA per query with two or more partials, one warp per query head
-// at a time. Queries with a single partial were written by the decode kernel.
+// Merge as its own launch: one CTA per query with two or more partials, one warp for up to
+// four query heads at a time. Queries with a single partial were written by the decode kernel.
 #include "merge.cuh"
 #include "trace.cuh"
 
-extern "C" __global__ void __launch_bounds__(512, 2) packscope_merge(const MergeParams p) {
+extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merge(const MergeParams p) {
 #if PS_TRACE
     u64 begin_ns = read_timer(), begin_clock = read_clock();
 #endif
     u32 query = __ldg(p.queries + blockIdx.x);
-    for (u32 head = threadIdx.x >> 5; head < p.q_heads; head += blockDim.x >> 5) merge_row(p, query, head);
+    u32 first = __ldg(p.merge_offsets + query), count = __ldg(p.merge_offsets + query + 1) - first;
+    u32 shift = merge_shift(p.group_shift);
+    for (u32 unit = threadIdx.x >> 5; unit < p.q_heads >> shift; unit += PS_MERGE_THREADS / 32) {
+        merge_heads({p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads}, query, unit << shift, shift, first, count);
+    }
 #if PS_TRACE
     __syncthreads();
     if (threadIdx.x == 0) {

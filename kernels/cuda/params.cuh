@@ -18,18 +18,28 @@ typedef unsigned long long u64;
 // One entry of the work queue: a pack of queries over one run of KV blocks, for
 // `head_count` consecutive KV heads. 32 bytes, so that one lane reads it in two loads.
 struct alignas(16) Item {
-    u32 query_begin;  // first entry in `query_index`
-    u32 num_queries;  // entries of `query_index`; num_queries * group <= m
+    u32 query_begin;  // first entry in `pack_queries`
+    u32 num_queries;  // entries of `pack_queries`; num_queries * group <= m
     u32 block_begin;  // first entry in `block_ids`
     u32 kv_tokens;    // tokens from the start of that block on
-    u32 slot_begin;   // partial slot of the first query
     u32 task;         // the caller's number of the pack, for the trace
     u32 tile;         // index into the kernel's tile list
     u16 head_begin;   // first KV head
     u16 head_count;   // KV heads one after the other
+    u32 unused;
 };
 static_assert(sizeof(Item) == 32, "Item is 32 bytes");
-PS_ASSERT_OFFSET(Item, head_begin, 28);
+PS_ASSERT_OFFSET(Item, head_begin, 24);
+
+// One query of a pack: the slot of its partial, and all partials of the query, whose slots
+// follow each other in merge order.
+struct alignas(16) PackQuery {
+    u32 query;
+    u32 slot;
+    u32 first;
+    u32 count;
+};
+static_assert(sizeof(PackQuery) == 16, "PackQuery is 16 bytes");
 
 // A tensor map is opaque: 128 bytes, aligned to 64.
 struct alignas(64) TensorMap {
@@ -48,11 +58,9 @@ struct alignas(64) DecodeParams {
     float* out_lse;            // [Q, Hq], natural logarithm; may be null
     float* part_out;           // [slots, Hq, D], normalised
     float* part_lse;           // [slots, Hq]
-    const u32* query_index;    // queries of the packs, one run per pack
+    const PackQuery* pack_queries;  // queries of the packs, one run per pack
     const u32* block_ids;      // KV blocks of the packs, one run per pack
     const Item* items;         // [num_items]
-    const u32* merge_offsets;  // [Q + 1] into merge_slots
-    const u32* merge_slots;    // slots of each query
     u32* arrivals;             // [Q, Hkv], zero before and after each launch
     u32* queue;                // [2]: next item, CTAs done; zero before and after
     u32* trace;                // records written, records lost, 14 reserved words, records
@@ -70,20 +78,21 @@ struct alignas(64) DecodeParams {
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
 PS_ASSERT_OFFSET(DecodeParams, queries, 512);
-PS_ASSERT_OFFSET(DecodeParams, stride_block, 632);
-PS_ASSERT_OFFSET(DecodeParams, num_items, 656);
+PS_ASSERT_OFFSET(DecodeParams, stride_block, 616);
+PS_ASSERT_OFFSET(DecodeParams, num_items, 640);
 
 struct MergeParams {
     const float* part_out;     // [slots, Hq, D]
     const float* part_lse;     // [slots, Hq]
-    const u32* merge_offsets;  // [Q + 1]
-    const u32* merge_slots;
+    const u32* merge_offsets;  // [Q + 1]: first slot of each query
     u16* out;                  // [Q, Hq, D]
     float* out_lse;            // [Q, Hq]; may be null
     const u32* queries;        // those with two or more partials, one a CTA
     u32* trace;                // as in DecodeParams
     u32 trace_capacity;
     u32 q_heads;
+    u32 group_shift;
+    u32 unused;
 };
 static_assert(sizeof(MergeParams) == 72, "MergeParams is 72 bytes");
 

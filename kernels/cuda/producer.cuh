@@ -4,11 +4,30 @@
 #include "async_copy.cuh"
 #include "layout.cuh"
 
+__device__ __forceinline__ u32 load_relaxed(const u32* p) {
+    u32 r;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+    return r;
+}
+
+// The item that comes next, fetched in steps between the last tiles of the one at hand: each
+// step uses what the one before asked for, and none is waited for.
+struct Ahead {
+    u32 index;
+    u32 step;
+    Item item;
+    uint4 query;        // entry `lane` of its list
+    u32 blocks, later;  // blocks of its boxes `lane` and `32 + lane`
+    u32 seen[4];        // arrivals at that query for the first heads
+};
+
 struct Producer {
     const DecodeParams& p;
     SharedMemory& shared;
     u32 lane;
     RingCursor<kStages> cursor;
+    Ahead ahead;
+    bool fresh;  // nothing was fetched yet
 
     __device__ __forceinline__ Producer(const DecodeParams& params, SharedMemory& memory)
         : p(params), shared(memory), lane(threadIdx.x & 31) {}
@@ -29,22 +48,47 @@ struct Producer {
         if (lane == 0) barrier_arrive(full());
     }
 
-    // Q rows of the pack, gathered through the query list; rows past the last are zeros.
-    // With four heads side by side, each has its own 16 rows.
+    // How many partials of this lane's query are written, for the heads that a task takes.
+    // Asked only where all but one may be there, and few enough to begin a task with.
+    __device__ __forceinline__ void load_arrivals(u32 (&seen)[4], uint4 query, u32 kv_head, u32 heads) {
+#pragma unroll
+        for (u32 h = 0; h < 4; ++h) {
+            bool asked = query.w > 1 && query.w <= kFoldPartials && h < heads;
+            seen[h] = asked ? load_relaxed(p.arrivals + query.x * p.kv_heads + kv_head + h) : 0;
+        }
+    }
+
+    // Marks the heads of this lane's query for which all other partials are there: the
+    // consumers begin with those and write the output themselves.
+    __device__ __forceinline__ u32 complete_heads(const u32 (&seen)[4], uint4 query) {
+        u32 complete = 0;
+#pragma unroll
+        for (u32 h = 0; h < 4; ++h) complete |= (u32)(seen[h] > 0 && seen[h] + 1 == query.w) << (kFoldShift + h);
+        // With the arrivals at the stage this makes the partials visible to the consumers.
+        if (__any_sync(0xffffffffu, complete != 0)) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        return complete;
+    }
+
+    // Q rows of the pack, gathered through the query list, of which `mine` is entry `lane`.
+    // Rows past the last keep what they held: no row's result depends on another's. With four
+    // heads side by side, each has its own 16 rows.
     template <class S>
-    __device__ __forceinline__ void load_queries(const Item& item, u32 kv_head, u32 heads) {
+    __device__ __forceinline__ void load_queries(const Item& item, uint4 mine, const u32 (&seen)[4], u32 kv_head,
+                                                 u32 heads) {
         constexpr u32 kChunks = kDim / 8;
-        u32 mine = lane < item.num_queries ? __ldg(p.query_index + item.query_begin + lane) : 0;
+        const uint4* from = (const uint4*)(p.pack_queries + item.query_begin);
+#if PS_FUSED
+        mine.w |= complete_heads(seen, mine);
+#endif
         wait_empty();
         TaskInfo& info = shared.scratch.info[cursor.stage];
-        if (lane < item.num_queries) info.query[lane] = mine;
-        for (u32 i = lane + 32; i < item.num_queries; i += 32) {
-            info.query[i] = __ldg(p.query_index + item.query_begin + i);
-        }
+        uint4* to = (uint4*)info.queries;
+        if (lane < item.num_queries) to[lane] = mine;
+#pragma unroll 1
+        for (u32 i = lane + 32; i < item.num_queries; i += 32) to[i] = __ldg(from + i);
         if (lane == 0) {
             info.num_queries = item.num_queries;
             info.kv_tokens = item.kv_tokens;
-            info.slot_begin = item.slot_begin;
             info.task = item.task;
             info.tile = item.tile;
             info.kv_head = kv_head;
@@ -52,19 +96,20 @@ struct Producer {
             info.stop = 0;
         }
         __syncwarp();
-        u32 rows = item.num_queries << p.group_shift;
-        u32 group_mask = (1u << p.group_shift) - 1;
-        u32 base = stage();
-        u64 stride = (u64)p.q_heads * kDim;
+        // Each lane copies the same 16 bytes of every second (or fourth) row.
+        const u32 rows = item.num_queries << p.group_shift, group_mask = (1u << p.group_shift) - 1;
+        const u32 chunk = lane % kChunks;
+        const u16* from_head = p.queries + (kv_head << p.group_shift) * kDim + chunk * 8;
+        const u64 stride = (u64)p.q_heads * kDim;
+#pragma unroll 1
+        for (u32 head = 0; head < (S::kPerWarp ? heads : 1); ++head) {
 #pragma unroll 2
-        for (u32 i = lane; i < S::kM * kChunks; i += 32) {
-            u32 row = i / kChunks, chunk = i % kChunks;
-            u32 head = S::kPerWarp ? row / 16 : 0, in_head = S::kPerWarp ? row % 16 : row;
-            bool valid = in_head < rows && head < heads;
-            u32 query = valid ? info.query[in_head >> p.group_shift] : 0;
-            u32 q_head = valid ? ((kv_head + head) << p.group_shift) + (in_head & group_mask) : 0;
-            copy_16(tile_address<S::kM>(base, row, chunk), p.queries + query * stride + q_head * kDim + chunk * 8,
-                    valid);
+            for (u32 row = lane / kChunks; row < rows; row += 32 / kChunks) {
+                u32 query = info.queries[row >> p.group_shift].query;
+                copy_16(tile_address<S::kM>(stage(), head * 16 + row, chunk),
+                        from_head + query * stride + (row & group_mask) * kDim, true);
+            }
+            from_head += kDim << p.group_shift;
         }
         arrive_on_copies();
         cursor.advance();
@@ -99,28 +144,41 @@ struct Producer {
     // All tiles of the pack. Lane i knows the block of box `first + i`; the next 32 are
     // fetched while these are used.
     template <class S>
-    __device__ __forceinline__ void load_task(const Item& item, u32 kv_head, u32 heads) {
+    __device__ __forceinline__ void load_task(const Item& item, const Ahead& own, u32 kv_head, u32 heads, bool last) {
         constexpr u32 kHalves = kDim / 64;
         const u32 shift = S::kPerWarp ? 4 : p.box_shift;
         const TensorMap* k_map = S::kPerWarp ? &p.k_map4 : &p.k_map;
         const TensorMap* v_map = S::kPerWarp ? &p.v_map4 : &p.v_map;
         const u32 per_tile = S::kTokens >> shift;
-        u32 blocks = block_of(item, lane, shift);
-        u32 later = block_of(item, 32 + lane, shift);
-        load_queries<S>(item, kv_head, heads);
-        u32 total = (item.kv_tokens + (1u << shift) - 1) >> shift;
+        u32 blocks = own.blocks, later = own.later;
+        const u32 total = (item.kv_tokens + (1u << shift) - 1) >> shift;
+        const u32 tiles = (total + per_tile - 1) / per_tile;
+        // Q, then K and V of each tile. The ring of a fresh CTA is empty: there the first tile
+        // is asked for while the list of queries is still on the way.
+        RingCursor<kStages> queries = cursor;
+        const u32 queries_at = fresh && total > 0 ? 2 : 0;
+        if (queries_at > 0) cursor.advance();
+        fresh = false;
 #pragma unroll 1
-        for (u32 first = 0; first < total; first += per_tile) {
-            if (first > 0 && (first & 31) == 0) {
-                blocks = later;
-                later = block_of(item, first + 32 + lane, shift);
+        for (u32 unit = 0; unit <= 2 * tiles; ++unit) {
+            if (unit == queries_at) {
+                RingCursor<kStages> tile = cursor;
+                cursor = queries;
+                load_queries<S>(item, own.query, own.seen, kv_head, heads);
+                if (queries_at > 0) cursor = tile;
+            } else {
+                u32 half = unit - (unit > queries_at), first = half / 2 * per_tile;
+                if (half % 2 == 0 && first > 0 && (first & 31) == 0) {
+                    blocks = later;
+                    later = block_of(item, first + 32 + lane, shift);
+                }
+                u32 nth = first + lane / kHalves;
+                u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
+                u32 token = (nth << shift) & ((1u << p.block_shift) - 1);
+                u32 boxes = total - first < per_tile ? total - first : per_tile;
+                load_tile<S>(half % 2 == 0 ? k_map : v_map, shift, kv_head, boxes, block, token);
             }
-            u32 nth = first + lane / kHalves;
-            u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
-            u32 token = (nth << shift) & ((1u << p.block_shift) - 1);
-            u32 boxes = total - first < per_tile ? total - first : per_tile;
-            load_tile<S>(k_map, shift, kv_head, boxes, block, token);
-            load_tile<S>(v_map, shift, kv_head, boxes, block, token);
+            if (last && 2 * tiles - unit <= 4) look_ahead();
         }
     }
 #else
@@ -148,8 +206,8 @@ struct Producer {
     }
 
     template <class S>
-    __device__ __forceinline__ void load_task(const Item& item, u32 kv_head, u32 heads) {
-        load_queries<S>(item, kv_head, heads);
+    __device__ __forceinline__ void load_task(const Item& item, const Ahead& own, u32 kv_head, u32 heads, bool last) {
+        load_queries<S>(item, own.query, own.seen, kv_head, heads);
 #pragma unroll 1
         for (u32 begin = 0; begin < item.kv_tokens; begin += S::kTokens) {
             u32 left = item.kv_tokens - begin;
@@ -164,6 +222,7 @@ struct Producer {
             }
             load_tile<S>(p.k, units, unit_base);
             load_tile<S>(p.v, units, unit_base);
+            if (last && left <= 4 * S::kTokens) look_ahead();
         }
     }
 #endif
@@ -176,40 +235,83 @@ struct Producer {
         item.num_queries = a.y;
         item.block_begin = a.z;
         item.kv_tokens = a.w;
-        item.slot_begin = b.x;
-        item.task = b.y;
-        item.tile = b.z;
-        item.head_begin = b.w & 0xffff;
-        item.head_count = b.w >> 16;
+        item.task = b.x;
+        item.tile = b.y;
+        item.head_begin = b.z & 0xffff;
+        item.head_count = b.z >> 16;
         return item;
+    }
+
+    // Blocks of the boxes that this lane knows.
+    __device__ __forceinline__ void load_blocks(const Item& item, Ahead& into) {
+#if PS_TMA
+        u32 shift = kWideTiles >> item.tile & 1 ? 4 : p.box_shift;
+        into.blocks = block_of(item, lane, shift);
+        into.later = block_of(item, 32 + lane, shift);
+#endif
+    }
+
+    // One step towards the next item. The persistent kernel's queue gives the items in the
+    // plan's order to whoever comes; a CTA asks for its next one only when it fetches the last
+    // two tiles of the one at hand, so that it takes nothing that others could begin.
+    __device__ __forceinline__ void look_ahead() {
+        if (ahead.step == 0) {
+            ahead.index = p.num_items;
+#if PS_FUSED
+            if (lane == 0) ahead.index = gridDim.x + atomicAdd(p.queue, 1u);
+#endif
+            __syncwarp();
+        } else if (ahead.step == 1) {
+            ahead.index = __shfl_sync(0xffffffffu, ahead.index, 0);
+            if (ahead.index < p.num_items) ahead.item = load_item(ahead.index);
+        } else if (ahead.index >= p.num_items) {
+        } else if (ahead.step == 2) {
+            const uint4* queries = (const uint4*)(p.pack_queries + ahead.item.query_begin);
+            ahead.query = lane < ahead.item.num_queries ? __ldg(queries + lane) : make_uint4(0, 0, 0, 0);
+            load_blocks(ahead.item, ahead);
+        } else if (ahead.step == 3) {
+            u32 heads = kWideTiles >> ahead.item.tile & 1 ? ahead.item.head_count : 1;
+            load_arrivals(ahead.seen, ahead.query, ahead.item.head_begin, heads);
+        }
+        ++ahead.step;
     }
 
     template <class S>
     __device__ __forceinline__ void load_heads(const Item& item) {
+        Ahead own = ahead;
+        ahead.step = 0;
 #pragma unroll 1
         for (u32 h = 0; h < item.head_count; h += S::kHeads) {
-            u32 left = item.head_count - h;
-            load_task<S>(item, item.head_begin + h, left < S::kHeads ? left : S::kHeads);
+            u32 left = item.head_count - h, heads = left < S::kHeads ? left : S::kHeads;
+            if (h > 0) {
+                load_blocks(item, own);
+                load_arrivals(own.seen, own.query, item.head_begin + h, heads);
+            }
+            load_task<S>(item, own, item.head_begin + h, heads, left <= S::kHeads);
         }
     }
 
-    // The persistent kernel's queue: the first item of a CTA is its own number, the others
-    // come in the plan's order to whoever has room. The last CTA out resets the counters.
-    __device__ void run() {
+    // The first item of a CTA is its own number. Asked for before the CTA is set up.
+    __device__ __forceinline__ void start() {
+        ahead.index = blockIdx.x;
+        ahead.step = 1;
+        look_ahead();
 #if PS_TMA
         if (lane == 0) {
             prefetch_map(&p.k_map);
             prefetch_map(&p.v_map);
+            prefetch_map(&p.k_map4);
+            prefetch_map(&p.v_map4);
         }
 #endif
-        u32 index = blockIdx.x;
-        while (index < p.num_items) {
-            u32 next = p.num_items;
-#if PS_FUSED
-            if (lane == 0) next = gridDim.x + atomicAdd(p.queue, 1u);
-            __syncwarp();
-#endif
-            Item item = load_item(index);
+    }
+
+    __device__ void run() {
+        look_ahead();
+        ahead.seen[0] = ahead.seen[1] = ahead.seen[2] = ahead.seen[3] = 0;
+        fresh = true;
+        while (ahead.index < p.num_items) {
+            Item item = ahead.item;
             switch (item.tile) {
 #define PS_PRODUCE(index, m, n)             \
     case index:                             \
@@ -218,7 +320,7 @@ struct Producer {
                 PS_TILE_LIST(PS_PRODUCE)
 #undef PS_PRODUCE
             }
-            index = __shfl_sync(0xffffffffu, next, 0);
+            while (ahead.step < 4) look_ahead();
         }
         wait_empty();
         if (lane == 0) shared.scratch.info[cursor.stage].stop = 1;
@@ -226,6 +328,7 @@ struct Producer {
         barrier_arrive(full());
         if (lane == 0) barrier_arrive(full());
 #if PS_FUSED
+        // The last CTA out resets the counters.
         if (lane == 0) {
             u32 done = atomicAdd(p.queue + 1, 1u);
             if (done + 1 == gridDim.x) {

@@ -31,9 +31,9 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Natural-log LSE of a row with maximum `m` (log2 domain) and sum `l`; no token gives -inf.
+// Natural-log LSE of a row with maximum `m` (log2 domain) and sum `l`; no token has m = log2 l = -inf.
 __device__ __forceinline__ float row_lse(float m, float l) {
-    return l > 0.0f ? (m + log2_fast(l)) * PS_LN2 : -PS_INF;
+    return (m + log2_fast(l)) * PS_LN2;
 }
 
 // Weight of a partial with `lse` under the common maximum `top`. When every partial is
@@ -54,17 +54,13 @@ __device__ __forceinline__ float load_float_l2(const float* p) {
     return r;
 }
 
-__device__ __forceinline__ float2 load_float2_l2(const float* p) {
-    float2 r;
-    asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(p) : "memory");
-    return r;
+// The same for what a lane takes of a row.
+__device__ __forceinline__ void load_lane(float (&v)[2], const float* p) {
+    asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "l"(p));
 }
 
-__device__ __forceinline__ float4 load_float4_l2(const float* p) {
-    float4 r;
-    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(p)
-                 : "memory");
-    return r;
+__device__ __forceinline__ void load_lane(float (&v)[4], const float* p) {
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "l"(p));
 }

@@ -65,10 +65,11 @@ struct TraceSpan {
     }
 
     // One thread writes the record, or counts it as lost when the buffer is full.
-    template <bool kPerWarp>
-    __device__ __forceinline__ void end(const DecodeParams& p, u32 task, u32 kv_head, bool valid) {
+    template <bool kPerWarp, class Task>
+    __device__ __forceinline__ void end(const DecodeParams& p, const Task& task) {
 #if PS_TRACE
-        if (!mine() || !(kPerWarp || threadIdx.x == 0) || !valid || p.trace == nullptr) return;
+        if (!mine() || !(kPerWarp || threadIdx.x == 0) || task.count == 0 || p.trace == nullptr) return;
+        u64 end_clock = read_clock(), end_ns = read_timer();
         u32 nth = atomicAdd(p.trace, 1u);
         if (nth >= p.trace_capacity) {
             atomicAdd(p.trace + 1, 1u);
@@ -78,15 +79,15 @@ struct TraceSpan {
         u32 sm;
         asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
         r.sm = sm;
-        r.task = task;
-        r.kv_head = kv_head;
+        r.task = task.task;
+        r.kv_head = task.kv_head;
         r.cta = blockIdx.x;
         r.begin_ns = at.begin_ns;
         r.begin_clock = at.begin_clock;
         r.first_tile_clock = at.first_clock;
         r.main_done_clock = at.main_clock;
-        r.end_clock = read_clock();
-        r.end_ns = read_timer();
+        r.end_clock = end_clock;
+        r.end_ns = end_ns;
 #endif
     }
 };

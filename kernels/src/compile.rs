@@ -31,6 +31,9 @@ const DECODE: &str = include_str!("../cuda/decode_kernel.cu");
 const MERGE: &str = include_str!("../cuda/merge_kernel.cu");
 const LIMITS: &str = include_str!("../cuda/limits_kernel.cu");
 
+/// Threads of a CTA of the merge kernel: a warp for each KV head at 32 query heads over 8.
+const MERGE_THREADS: u32 = 256;
+
 /// What `ptxas` says about one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
@@ -118,14 +121,22 @@ impl Compiler {
         &self.arch
     }
 
-    /// The decode kernel of `spec`.
+    /// The decode kernel of `spec`. Where its registers would spill at the wanted residency, it gets those of one CTA
+    /// fewer on an SM.
     pub fn decode(&self, spec: &KernelSpec) -> Result<CompiledKernel, KernelError> {
-        let shared = spec.shared_bytes(&self.arch)?;
-        let mut kernel =
-            self.compile("packscope_decode", "decode_kernel.cu", DECODE, &spec.options(&self.arch)?, &label(spec))?;
-        kernel.resources.shared_bytes = shared;
-        kernel.resources.threads = spec.threads();
-        Ok(kernel)
+        let mut residency = spec.least_residency(&self.arch).max(1);
+        let mut options = spec.options(&self.arch, residency)?;
+        loop {
+            let mut kernel = self.compile("packscope_decode", "decode_kernel.cu", DECODE, &options, &label(spec))?;
+            residency = (residency - 1).max(1);
+            let fewer = spec.options(&self.arch, residency)?;
+            if kernel.resources.spill_bytes == 0 || fewer == options {
+                kernel.resources.shared_bytes = spec.shared_bytes(&self.arch)?;
+                kernel.resources.threads = spec.threads();
+                return Ok(kernel);
+            }
+            options = fewer;
+        }
     }
 
     /// The merge kernel for a head dimension, a type, and whether it is traced.
@@ -135,9 +146,10 @@ impl Compiler {
             format!("-DPS_D={}", spec.head_dim),
             format!("-DPS_BF16={bf16}"),
             format!("-DPS_TRACE={}", u32::from(spec.trace)),
+            format!("-DPS_MERGE_THREADS={MERGE_THREADS}"),
         ];
         let mut kernel = self.compile("packscope_merge", "merge_kernel.cu", MERGE, &options, "merge")?;
-        kernel.resources.threads = 512;
+        kernel.resources.threads = MERGE_THREADS;
         Ok(kernel)
     }
 
@@ -239,10 +251,13 @@ impl Compiler {
 
     fn store(&self, key: &str, cubin: &[u8], r: Resources) -> Result<(), KernelError> {
         let Some(folder) = &self.cache else { return Ok(()) };
+        // Written aside and renamed: another process may be looking for the same kernel.
         let write = |name: String, bytes: &[u8]| {
-            let path = folder.join(name);
+            let path = folder.join(&name);
+            let aside = folder.join(format!("{name}.{}", std::process::id()));
             std::fs::create_dir_all(folder)
-                .and_then(|()| std::fs::write(&path, bytes))
+                .and_then(|()| std::fs::write(&aside, bytes))
+                .and_then(|()| std::fs::rename(&aside, &path))
                 .map_err(|source| KernelError::Cache { path: path.display().to_string(), source })
         };
         write(format!("{key}.cubin"), cubin)?;
@@ -311,18 +326,19 @@ fn read_cubin(program: sys::nvrtcProgram) -> Result<Vec<u8>, String> {
 
 /// Registers and spills of `entry` from ptxas's messages.
 fn parse_log(log: &str, entry: &str) -> Resources {
-    let mut r = Resources::default();
     // What stands before the first of these may be a warning that names the function too.
     let mine = log.split("Compiling entry function").skip(1).find(|part| part.contains(entry)).unwrap_or(log);
-    let number_before = |text: &str, what: &str| -> u32 {
-        text.find(what)
-            .and_then(|at| text[..at].split_whitespace().next_back())
-            .and_then(|w| w.parse().ok())
-            .unwrap_or(0)
+    // One figure per function: the entry and what it calls.
+    let numbers_before = |what: &str| -> Vec<u32> {
+        let before = mine.match_indices(what).filter_map(|(at, _)| mine[..at].split_whitespace().next_back());
+        before.filter_map(|word| word.parse().ok()).collect()
     };
-    r.registers = number_before(mine, " registers");
-    r.spill_bytes = number_before(mine, " bytes spill stores") + number_before(mine, " bytes spill loads");
-    r
+    let spilled = |what: &str| numbers_before(what).iter().sum::<u32>();
+    Resources {
+        registers: numbers_before(" registers").first().copied().unwrap_or(0),
+        spill_bytes: spilled(" bytes spill stores") + spilled(" bytes spill loads"),
+        ..Resources::default()
+    }
 }
 
 /// Text of a C string constant; used for entry points.

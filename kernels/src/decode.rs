@@ -4,7 +4,8 @@
 //! serial:   tile A ──► tile B ──► merge                      one stream
 //! streams:  fork ─┬─► tile A ─┬─ join ──► merge              one stream per tile, events made once
 //!                 └─► tile B ─┘
-//! fused:    one persistent launch; a queue in the plan's order; the last to arrive at a query merges
+//! fused:    one persistent launch; a queue in the plan's order; a task begins with the other partials of the queries
+//!           that it completes, and what is complete only later is merged by the last to arrive
 //! ```
 
 use cudarc::driver::sys;
@@ -12,7 +13,7 @@ use cudarc::driver::sys;
 use crate::compile::{Compiler, Resources};
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Event, Function, Gpu, Stream};
-use crate::params::{DecodeParams, Item, MergeParams, TensorMap, TraceRecord};
+use crate::params::{DecodeParams, Item, MergeParams, PackQuery, TensorMap, TraceRecord};
 use crate::plan::{DecodeShape, Dtype, PlanArrays, Tile};
 use crate::spec::KernelSpec;
 
@@ -120,10 +121,41 @@ pub struct Decode {
     trace_capacity: u32,
     out_values: usize,
     out_rows: usize,
-    threads: u32,
     kernels: Vec<(Vec<Tile>, Resources, u32)>,
     /// The plan's arrays and the partials, the partials first.
     held: Vec<DeviceBuffer>,
+}
+
+/// What a decode call is made from.
+struct Call<'a> {
+    gpu: &'a Gpu,
+    compiler: &'a Compiler,
+    shape: &'a DecodeShape,
+    cache: &'a KvCache,
+    plan: &'a PlanArrays<'a>,
+    options: &'a DecodeOptions,
+    base: DecodeParams,
+}
+
+impl Call<'_> {
+    fn spec(&self, tiles: &[Tile]) -> KernelSpec {
+        let fused = self.options.strategy == Strategy::Fused;
+        let trace = self.options.trace_capacity > 0;
+        let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, trace);
+        if let Some(n) = self.options.ctas_per_sm {
+            spec.ctas_per_sm = n;
+        }
+        spec.defines.clone_from(&self.options.defines);
+        spec
+    }
+
+    /// The kernel for these tiles, loaded, and its CTAs per SM.
+    fn kernel(&self, tiles: &[Tile]) -> Result<(KernelSpec, Function, u32), KernelError> {
+        let spec = self.spec(tiles);
+        let function = self.gpu.load(&self.compiler.decode(&spec)?)?;
+        let residency = function.ctas_per_sm()?;
+        Ok((spec, function, residency))
+    }
 }
 
 /// Words before the first trace record.
@@ -174,14 +206,14 @@ impl Decode {
             trace_capacity: options.trace_capacity,
             out_values: values,
             out_rows: rows,
-            threads: 0,
             kernels: Vec::new(),
             held,
         };
+        let call = Call { gpu, compiler, shape, cache, plan, options, base };
         if options.strategy == Strategy::Fused {
-            decode.add_fused(gpu, compiler, shape, cache, plan, options, &base)?;
+            decode.add_fused(&call)?;
         } else {
-            decode.add_tiles(gpu, compiler, shape, cache, plan, options, &base)?;
+            decode.add_tiles(&call)?;
         }
         decode.clear_trace()?;
         // Copies from pageable memory may still be on their way, and streams do not wait for them.
@@ -208,10 +240,8 @@ impl Decode {
             v: cache.v.address(),
             part_out: keep(gpu.allocate(slot_rows * shape.head_dim as usize * 4)?),
             part_lse: keep(gpu.allocate(slot_rows * 4)?),
-            query_index: keep(gpu.upload(plan.query_index)?),
+            pack_queries: keep(gpu.upload(&pack_queries(plan))?),
             block_ids: keep(gpu.upload(plan.block_ids)?),
-            merge_offsets: keep(gpu.upload(plan.merge_offsets)?),
-            merge_slots: keep(gpu.upload(plan.merge_slots)?),
             arrivals: keep(gpu.upload(&vec![0_u32; (plan.num_queries * shape.kv_heads) as usize])?),
             queue: keep(gpu.upload(&[0_u32; 4])?),
             stride_block,
@@ -226,58 +256,25 @@ impl Decode {
         })
     }
 
-    fn spec(shape: &DecodeShape, tiles: &[Tile], options: &DecodeOptions) -> KernelSpec {
-        let fused = options.strategy == Strategy::Fused;
-        let mut spec = KernelSpec::new(tiles, shape.head_dim, shape.dtype, fused, options.trace_capacity > 0);
-        if let Some(n) = options.ctas_per_sm {
-            spec.ctas_per_sm = n;
-        }
-        spec.defines.clone_from(&options.defines);
-        spec
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn add_fused(
-        &mut self,
-        gpu: &Gpu,
-        compiler: &Compiler,
-        shape: &DecodeShape,
-        cache: &KvCache,
-        plan: &PlanArrays<'_>,
-        options: &DecodeOptions,
-        base: &DecodeParams,
-    ) -> Result<(), KernelError> {
-        let spec = Self::spec(shape, plan.tiles, options);
-        let function = gpu.load(&compiler.decode(&spec)?)?;
-        let residency = function.ctas_per_sm()?;
+    fn add_fused(&mut self, call: &Call<'_>) -> Result<(), KernelError> {
+        let Call { gpu, shape, plan, options, .. } = *call;
+        let (spec, function, residency) = call.kernel(plan.tiles)?;
         let lanes = gpu.info().sms * residency.max(1);
         let heads = |tokens: u32| heads_per_item(tokens, plan.packs.len(), lanes, shape.kv_heads, options.item_tokens);
-        let items = items(plan, shape.kv_heads, |_| true, |_, tile| tile, heads);
+        let items = items(plan, shape.kv_heads, |_| true, |tile| tile, heads);
         let grid = (items.len() as u32).min(lanes);
-        self.push(gpu, shape, cache, &spec, function, residency, &items, grid, base)
+        self.push(call, &spec, function, residency, &items, grid)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn add_tiles(
-        &mut self,
-        gpu: &Gpu,
-        compiler: &Compiler,
-        shape: &DecodeShape,
-        cache: &KvCache,
-        plan: &PlanArrays<'_>,
-        options: &DecodeOptions,
-        base: &DecodeParams,
-    ) -> Result<(), KernelError> {
+    fn add_tiles(&mut self, call: &Call<'_>) -> Result<(), KernelError> {
+        let Call { gpu, compiler, shape, plan, base, .. } = call;
         for (index, tile) in plan.tiles.iter().enumerate() {
-            let items = items(plan, shape.kv_heads, |t| t == index as u32, |_, _| 0, |_| 1);
+            let items = items(plan, shape.kv_heads, |t| t == index as u32, |_| 0, |_| 1);
             if items.is_empty() {
                 continue;
             }
-            let spec = Self::spec(shape, &[*tile], options);
-            let function = gpu.load(&compiler.decode(&spec)?)?;
-            let residency = function.ctas_per_sm()?;
-            let grid = items.len() as u32;
-            self.push(gpu, shape, cache, &spec, function, residency, &items, grid, base)?;
+            let (spec, function, residency) = call.kernel(&[*tile])?;
+            self.push(call, &spec, function, residency, &items, items.len() as u32)?;
         }
         let merged: Vec<u32> = (0..plan.num_queries)
             .zip(plan.merge_offsets.windows(2))
@@ -285,24 +282,26 @@ impl Decode {
             .map(|(q, _)| q)
             .collect();
         if !merged.is_empty() {
-            let spec = Self::spec(shape, plan.tiles, options);
-            let function = gpu.load(&compiler.merge(&spec)?)?;
+            let function = gpu.load(&compiler.merge(&call.spec(plan.tiles))?)?;
             let queries = gpu.upload(&merged)?;
+            let offsets = gpu.upload(plan.merge_offsets)?;
             let params = MergeParams {
                 part_out: base.part_out,
                 part_lse: base.part_lse,
-                merge_offsets: base.merge_offsets,
-                merge_slots: base.merge_slots,
+                merge_offsets: offsets.address(),
                 out: base.out,
                 out_lse: base.out_lse,
                 queries: queries.address(),
                 trace: base.trace,
                 trace_capacity: base.trace_capacity,
                 q_heads: shape.q_heads,
+                group_shift: shape.group().trailing_zeros(),
+                unused: 0,
             };
+            self.held.push(offsets);
             self.merge = Some(MergeLaunch { function, params, grid: merged.len() as u32, _queries: queries });
         }
-        if options.strategy == Strategy::Streams && self.launches.len() > 1 {
+        if call.options.strategy == Strategy::Streams && self.launches.len() > 1 {
             self.fork = Some(gpu.event()?);
             for _ in 1..self.launches.len() {
                 self.streams.push(gpu.stream()?);
@@ -312,20 +311,17 @@ impl Decode {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn push(
         &mut self,
-        gpu: &Gpu,
-        shape: &DecodeShape,
-        cache: &KvCache,
+        call: &Call<'_>,
         spec: &KernelSpec,
         function: Function,
         residency: u32,
         items: &[Item],
         grid: u32,
-        base: &DecodeParams,
     ) -> Result<(), KernelError> {
-        let mut params = *base;
+        let Call { gpu, shape, cache, .. } = call;
+        let mut params = call.base;
         if gpu.arch().bulk_copies() {
             // One box serves all tiles of the kernel: it divides the block and every n.
             let shared = spec.tiles.iter().filter(|t| t.heads_together() == 1);
@@ -339,7 +335,6 @@ impl Decode {
         let buffer = gpu.upload(items)?;
         params.items = buffer.address();
         params.num_items = items.len() as u32;
-        self.threads = spec.threads();
         self.kernels.push((spec.tiles.clone(), function.resources(), residency));
         self.launches.push(Launch { function, params, grid, _items: buffer });
         Ok(())
@@ -435,6 +430,20 @@ impl Decode {
     }
 }
 
+/// The queries of the packs, pack after pack. The partials of a query get slots that follow each other in merge order,
+/// whatever numbers the plan gave them, so that merging them needs no list.
+fn pack_queries(plan: &PlanArrays<'_>) -> Vec<PackQuery> {
+    let mut owners = vec![PackQuery::default(); plan.num_slots as usize];
+    for (query, run) in plan.merge_offsets.windows(2).enumerate() {
+        for at in run[0]..run[1] {
+            let slot = plan.merge_slots[at as usize] as usize;
+            owners[slot] = PackQuery { query: query as u32, slot: at, first: run[0], count: run[1] - run[0] };
+        }
+    }
+    let slots = plan.packs.iter().flat_map(|p| p.slot_begin..p.slot_begin + p.num_queries);
+    slots.map(|slot| owners[slot as usize]).collect()
+}
+
 /// KV heads that one entry of the fused queue takes. Short packs are grouped so that fetching an entry does not cost
 /// more than its data, as long as every CTA still gets several entries.
 fn heads_per_item(tokens: u32, packs: usize, lanes: u32, kv_heads: u32, target: Option<u32>) -> u32 {
@@ -451,24 +460,30 @@ fn items(
     plan: &PlanArrays<'_>,
     kv_heads: u32,
     wanted: impl Fn(u32) -> bool,
-    tile: impl Fn(usize, u32) -> u32,
+    tile: impl Fn(u32) -> u32,
     heads: impl Fn(u32) -> u32,
 ) -> Vec<Item> {
     let mut items = Vec::new();
-    for (task, pack) in plan.packs.iter().enumerate().filter(|(_, p)| wanted(p.tile)) {
+    let mut query_begin = 0;
+    for (task, pack) in plan.packs.iter().enumerate() {
+        let first = query_begin;
+        query_begin += pack.num_queries;
+        if !wanted(pack.tile) {
+            continue;
+        }
         let together = plan.tiles.get(pack.tile as usize).map_or(1, Tile::heads_together);
         let count = heads(pack.kv_tokens).max(together).min(kv_heads);
         for head in (0..kv_heads).step_by(count as usize) {
             items.push(Item {
-                query_begin: pack.query_begin,
+                query_begin: first,
                 num_queries: pack.num_queries,
                 block_begin: pack.block_begin,
                 kv_tokens: pack.kv_tokens,
-                slot_begin: pack.slot_begin,
                 task: task as u32,
-                tile: tile(task, pack.tile),
+                tile: tile(pack.tile),
                 head_begin: head as u16,
                 head_count: count.min(kv_heads - head) as u16,
+                unused: 0,
             });
         }
     }

@@ -10,11 +10,22 @@ pub(crate) struct Item {
     pub(crate) num_queries: u32,
     pub(crate) block_begin: u32,
     pub(crate) kv_tokens: u32,
-    pub(crate) slot_begin: u32,
     pub(crate) task: u32,
     pub(crate) tile: u32,
     pub(crate) head_begin: u16,
     pub(crate) head_count: u16,
+    pub(crate) unused: u32,
+}
+
+/// One query of a pack: the slot of its partial, and all partials of the query, whose slots follow each other in merge
+/// order.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PackQuery {
+    pub(crate) query: u32,
+    pub(crate) slot: u32,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
 }
 
 /// An encoded tensor map; opaque to us.
@@ -37,11 +48,9 @@ pub(crate) struct DecodeParams {
     pub(crate) out_lse: u64,
     pub(crate) part_out: u64,
     pub(crate) part_lse: u64,
-    pub(crate) query_index: u64,
+    pub(crate) pack_queries: u64,
     pub(crate) block_ids: u64,
     pub(crate) items: u64,
-    pub(crate) merge_offsets: u64,
-    pub(crate) merge_slots: u64,
     pub(crate) arrivals: u64,
     pub(crate) queue: u64,
     pub(crate) trace: u64,
@@ -65,13 +74,14 @@ pub(crate) struct MergeParams {
     pub(crate) part_out: u64,
     pub(crate) part_lse: u64,
     pub(crate) merge_offsets: u64,
-    pub(crate) merge_slots: u64,
     pub(crate) out: u64,
     pub(crate) out_lse: u64,
     pub(crate) queries: u64,
     pub(crate) trace: u64,
     pub(crate) trace_capacity: u32,
     pub(crate) q_heads: u32,
+    pub(crate) group_shift: u32,
+    pub(crate) unused: u32,
 }
 
 /// What one CTA did for one (pack, KV head), or the merge kernel for one query, as the kernel wrote it.
@@ -107,12 +117,12 @@ impl TraceRecord {
 
 const _: () = {
     assert!(size_of::<Item>() == 32 && align_of::<Item>() == 16);
-    assert!(offset_of!(Item, head_begin) == 28);
+    assert!(offset_of!(Item, head_begin) == 24);
     assert!(size_of::<TensorMap>() == 128);
     assert!(size_of::<DecodeParams>() == 704 && align_of::<DecodeParams>() == 64);
     assert!(offset_of!(DecodeParams, queries) == 512);
-    assert!(offset_of!(DecodeParams, stride_block) == 632);
-    assert!(offset_of!(DecodeParams, num_items) == 656);
+    assert!(offset_of!(DecodeParams, stride_block) == 616);
+    assert!(offset_of!(DecodeParams, num_items) == 640);
     assert!(size_of::<MergeParams>() == 72);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

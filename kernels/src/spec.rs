@@ -64,14 +64,14 @@ pub struct KernelSpec {
 impl KernelSpec {
     /// The usual kernel for these tiles.
     pub fn new(tiles: &[Tile], head_dim: u32, dtype: Dtype, fused: bool, trace: bool) -> Self {
-        let ctas_per_sm = Self::usual_residency(tiles, head_dim);
+        let ctas_per_sm = Self::usual_residency(tiles, head_dim, fused);
         Self { tiles: tiles.to_vec(), head_dim, dtype, fused, trace, ctas_per_sm, stages: 0, defines: Vec::new() }
     }
 
-    /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's, and so do
-    /// 32 rows with the scores of 64 tokens at head dimension 128.
-    fn usual_residency(tiles: &[Tile], head_dim: u32) -> u32 {
-        let wide = |t: &Tile| t.m == 64 || t.heads_together() > 1 || (head_dim == 128 && t.m * t.n >= 2048);
+    /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's, and at head
+    /// dimension 128 so do 32 rows with the scores of 64 tokens, and the merge inside a fused kernel.
+    fn usual_residency(tiles: &[Tile], head_dim: u32, fused: bool) -> u32 {
+        let wide = |t: &Tile| t.m == 64 || t.heads_together() > 1 || (head_dim == 128 && (fused || t.m * t.n >= 2048));
         match tiles.iter().map(|t| t.n).max() {
             Some(128) => 1,
             _ if tiles.iter().any(wide) => 2,
@@ -81,7 +81,7 @@ impl KernelSpec {
 
     /// Residency that `ptxas` must reach. Without warpgroup instructions the fragments of K and V take registers too,
     /// and 64 rows would spill at two CTAs per SM.
-    fn least_residency(&self, arch: &Arch) -> u32 {
+    pub(crate) fn least_residency(&self, arch: &Arch) -> u32 {
         let wide = self.tiles.iter().any(|t| t.m == 64 || t.heads_together() > 1);
         if arch.capability != 90 && wide { 1 } else { self.ctas_per_sm }
     }
@@ -118,24 +118,35 @@ impl KernelSpec {
 
     fn scratch_bytes(&self, stages: u32) -> u32 {
         let barriers = stages * 16;
-        let info = stages * (32 + self.rows() * 4);
+        let info = stages * (32 + self.rows() * 16);
         let exchange = self.consumer_warps() * 16 * 8;
         let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
+        let tasks = self.consumer_warps() * 16;
         let times = 32 * if self.trace { self.consumer_warps() } else { 1 };
         // Alignment of each part and of the whole to 1 KiB.
-        (barriers + info + exchange + queries + times + p + 64).next_multiple_of(1024)
+        (barriers + info + exchange + queries + tasks + times + p + 64).next_multiple_of(1024)
     }
 
-    /// Ring stages on this architecture.
+    /// Ring stages on this architecture. Where the wanted residency leaves no room for the least ring, fewer CTAs
+    /// share an SM.
     pub fn stages_on(&self, arch: &Arch) -> Result<u32, KernelError> {
-        let budget = (arch.shared_per_sm / self.ctas_per_sm.max(1)).saturating_sub(1024).min(arch.shared_per_cta);
-        let fits = |s: u32| s * self.stage_bytes() + self.scratch_bytes(s) <= budget;
-        let stages = if self.stages > 0 { self.stages } else { (1..=MAX_STAGES).rev().find(|&s| fits(s)).unwrap_or(0) };
+        let stages = if self.stages > 0 {
+            self.stages
+        } else {
+            (1..=self.ctas_per_sm.max(1)).rev().map(|ctas| self.stages_at(arch, ctas)).find(|&s| s >= 3).unwrap_or(0)
+        };
         if stages < 3 || stages * self.stage_bytes() + self.scratch_bytes(stages) > arch.shared_per_cta {
             return Err(KernelError::Unsupported(format!("tiles {:?} do not fit the shared memory", self.tiles)));
         }
         Ok(stages)
+    }
+
+    /// Ring stages that fit when `ctas` CTAs share an SM.
+    fn stages_at(&self, arch: &Arch, ctas: u32) -> u32 {
+        let budget = (arch.shared_per_sm / ctas).saturating_sub(1024).min(arch.shared_per_cta);
+        let fits = |s: u32| s * self.stage_bytes() + self.scratch_bytes(s) <= budget;
+        (1..=MAX_STAGES).rev().find(|&s| fits(s)).unwrap_or(0)
     }
 
     /// Dynamic shared memory of a CTA in bytes.
@@ -163,8 +174,8 @@ impl KernelSpec {
         Ok(())
     }
 
-    /// Preprocessor definitions for this architecture.
-    pub(crate) fn options(&self, arch: &Arch) -> Result<Vec<String>, KernelError> {
+    /// Preprocessor definitions for this architecture, with registers for `residency` CTAs on an SM.
+    pub(crate) fn options(&self, arch: &Arch, residency: u32) -> Result<Vec<String>, KernelError> {
         self.check()?;
         let list: Vec<String> = self.tiles.iter().enumerate().map(|(i, t)| format!("X({i},{},{})", t.m, t.n)).collect();
         let mut options = vec![
@@ -179,10 +190,13 @@ impl KernelSpec {
             format!("-DPS_WGMMA={}", u32::from(arch.capability == 90)),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
-            format!("-DPS_MIN_CTAS={}", self.least_residency(arch)),
+            format!("-DPS_MIN_CTAS={residency}"),
             format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
             format!("-DPS_TILE_LIST(X)={}", list.join(" ")),
         ];
+        // An experiment's definition takes the place of ours.
+        let name = |option: &String| option.split('=').next().unwrap_or_default().to_owned();
+        options.retain(|option| !self.defines.iter().any(|d| name(d) == name(option)));
         options.extend(self.defines.iter().cloned());
         Ok(options)
     }

@@ -2,7 +2,7 @@
 //! prints each time beside its floor and a peer's.
 //!
 //! `decode_bench PEERS.json [--sources DIR] [--heads 32/8] [--configs 1,2,3] [--check] VARIANT...`, a variant being
-//! `key=value` pairs joined by commas: strategy, n, rows, ctas, rounds, piece, item, layout, graph, scatter, reread,
+//! `key=value` pairs joined by commas: strategy, n, rows, ctas, rounds, piece, small, order, item, layout, graph, scatter, reread,
 //! partial, def (a preprocessor definition).
 
 // A tool for whoever tunes the kernels: it stops where something is wrong.
@@ -89,7 +89,7 @@ fn main() {
         Ok(gpu) => gpu,
         Err(e) => return println!("skipped: {e}"),
     };
-    let mut compiler = Compiler::new(gpu.arch(), None).unwrap();
+    let mut compiler = Compiler::new(gpu.arch(), Some(std::env::temp_dir().join("packscope-kernels"))).unwrap();
     if let Some(folder) = sources {
         compiler = compiler.with_sources(folder.into());
     }
@@ -144,8 +144,10 @@ fn plan_of(setup: &Setup, row: &Row, shape: &DecodeShape, v: &Variant) -> packer
         side_by_side: v.number("side", 1) == 1,
         n: v.number("n", 64),
         lanes: setup.gpu.info().sms * ctas,
-        rounds: v.number("rounds", 4),
-        min_piece: v.number("piece", 256),
+        rounds: v.number("rounds", 2),
+        tree_order: v.get("order") == Some("tree"),
+        small: v.number("small", 1),
+        min_piece: v.number("piece", 512),
         reread: v.number("reread", 0.4),
         partial: v.number("partial", 0.6),
     };

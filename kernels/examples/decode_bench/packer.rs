@@ -31,6 +31,10 @@ pub(crate) struct Knobs {
     pub lanes: u32,
     /// Pieces per lane that a long pack is cut for.
     pub rounds: u32,
+    /// Packs in the order of the tree, so that partials are merged while L2 holds them, instead of the longest first.
+    pub tree_order: bool,
+    /// How much shorter the pieces of small packs are, whose items take four KV heads at once.
+    pub small: u32,
     /// Least tokens of a piece.
     pub min_piece: u32,
     /// Weight of a re-read (from L2) and of a partial's bytes, against DRAM bytes.
@@ -138,11 +142,17 @@ fn cut(packs: Vec<Pack>, shape: &DecodeShape, knobs: &Knobs) -> Vec<Pack> {
     let mut out = Vec::new();
     for pack in packs {
         let tokens = pack.blocks.len() as u32 * bs;
+        let small = pack.queries.len() as u32 * shape.group() <= 16 && knobs.side_by_side;
+        let limit = if small { (limit / knobs.small).max(bs) } else { limit };
         let pieces = (f64::from(tokens) / f64::from(limit) - 0.25).ceil().max(1.0) as usize;
         let size = pack.blocks.len().div_ceil(pieces);
         for blocks in pack.blocks.chunks(size) {
             out.push(Pack { queries: pack.queries.clone(), blocks: blocks.to_vec() });
         }
+    }
+    if knobs.tree_order {
+        out.sort_by_key(|p| (p.queries[0], std::cmp::Reverse((p.queries.len(), p.blocks.len()))));
+        return out;
     }
     out.sort_by_key(|p| std::cmp::Reverse((p.queries.len() > 1, p.blocks.len())));
     out

@@ -1,0 +1,156 @@
+//! Random forests of requests that share prefixes, cut at random into packs, pieces and tiles. Not how a scheduler
+//! would do it: every way that the kernels must bear.
+
+use kernels::{DecodeShape, PackTask, PlanArrays, Tile};
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+/// A batch and a plan for it.
+#[derive(Debug, Default)]
+pub(crate) struct Forest {
+    tiles: Vec<Tile>,
+    packs: Vec<PackTask>,
+    query_index: Vec<u32>,
+    block_ids: Vec<u32>,
+    merge_offsets: Vec<u32>,
+    merge_slots: Vec<u32>,
+    num_slots: u32,
+    slots: Vec<Vec<u32>>,
+    /// Blocks of the cache.
+    pub(crate) blocks: u32,
+    /// Tokens in each block; 0 where no request uses it.
+    pub(crate) filled: Vec<u32>,
+    /// Blocks of each request with their tokens, in order.
+    paths: Vec<Vec<(u32, u32)>>,
+}
+
+impl Forest {
+    /// A forest for this shape whose packs use these tiles.
+    pub(crate) fn random(rng: &mut StdRng, shape: &DecodeShape, tiles: &[Tile]) -> Self {
+        let queries = rng.random_range(1..=20_u32);
+        let mut forest = Self { tiles: tiles.to_vec(), ..Self::default() };
+        forest.slots = vec![Vec::new(); queries as usize];
+        forest.paths = vec![Vec::new(); queries as usize];
+        let mut order: Vec<u32> = (0..queries).collect();
+        order.shuffle(rng);
+        // Numbers of the blocks, to be given out; a few are never used.
+        let mut free: Vec<u32> = (0..queries * 12 * (1 + 64 / shape.block_size) + 4).collect();
+        forest.blocks = free.len() as u32;
+        forest.filled = vec![0; free.len()];
+        free.shuffle(rng);
+        let mut rest = order.as_slice();
+        while !rest.is_empty() {
+            let (tree, others) = rest.split_at(rng.random_range(1..=rest.len()));
+            forest.node(rng, shape, tree, &[], &mut free, 0);
+            rest = others;
+        }
+        forest.packs.shuffle(rng);
+        forest.merge_offsets.push(0);
+        for list in &forest.slots {
+            forest.merge_slots.extend(list);
+            forest.merge_offsets.push(forest.merge_slots.len() as u32);
+        }
+        forest
+    }
+
+    /// A node of the prefix tree: its tokens, then packs for it or its children with its blocks before theirs.
+    fn node(
+        &mut self,
+        rng: &mut StdRng,
+        shape: &DecodeShape,
+        queries: &[u32],
+        above: &[(u32, u32)],
+        free: &mut Vec<u32>,
+        depth: u32,
+    ) {
+        let bs = shape.block_size;
+        let leaf = queries.len() == 1 || depth == 3;
+        let limit = if rng.random_range(0..4) == 0 { 400 } else { 90 };
+        let tokens = rng.random_range(0..=limit);
+        // Only whole blocks are shared by requests that go on.
+        let tokens = if leaf { tokens } else { tokens / bs * bs };
+        let mut blocks = above.to_vec();
+        for begin in (0..tokens).step_by(bs as usize) {
+            let (Some(block), filled) = (free.pop(), bs.min(tokens - begin)) else { break };
+            self.filled[block as usize] = filled;
+            blocks.push((block, filled));
+            for &q in queries {
+                self.paths[q as usize].push((block, filled));
+            }
+        }
+        let hand_down = !leaf && rng.random_range(0..3) == 0;
+        if !hand_down {
+            self.emit(rng, shape, queries, &blocks);
+            blocks.clear();
+        }
+        let mut rest = if leaf { &[] } else { queries };
+        while !rest.is_empty() {
+            let (child, others) = rest.split_at(rng.random_range(1..=rest.len().min(8)));
+            self.node(rng, shape, child, &blocks, free, depth + 1);
+            rest = others;
+        }
+    }
+
+    /// Packs of some queries over some blocks: cut by rows, then into pieces.
+    fn emit(&mut self, rng: &mut StdRng, shape: &DecodeShape, queries: &[u32], blocks: &[(u32, u32)]) {
+        let mut rest = queries;
+        while !rest.is_empty() {
+            let tile = rng.random_range(0..self.tiles.len());
+            let rows = (self.tiles[tile].m / shape.group()) as usize;
+            let (pack, others) = rest.split_at(rows.min(rest.len()));
+            rest = others;
+            let mut left = blocks;
+            loop {
+                let cut = if rng.random() { left.len() } else { rng.random_range(0..=left.len()) };
+                let (piece, after) = left.split_at(cut);
+                left = after;
+                self.push(tile as u32, pack, piece);
+                if left.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, tile: u32, queries: &[u32], blocks: &[(u32, u32)]) {
+        self.packs.push(PackTask {
+            query_begin: self.query_index.len() as u32,
+            num_queries: queries.len() as u32,
+            block_begin: self.block_ids.len() as u32,
+            kv_tokens: blocks.iter().map(|b| b.1).sum(),
+            slot_begin: self.num_slots,
+            tile,
+        });
+        for (i, &q) in queries.iter().enumerate() {
+            self.slots[q as usize].push(self.num_slots + i as u32);
+        }
+        self.num_slots += queries.len() as u32;
+        self.query_index.extend(queries);
+        self.block_ids.extend(blocks.iter().map(|b| b.0));
+    }
+
+    /// Requests.
+    pub(crate) fn num_queries(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// (block, token in it) of a request, in order.
+    pub(crate) fn tokens_of(&self, query: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.paths[query as usize].iter().flat_map(|&(block, filled)| (0..filled).map(move |t| (block, t)))
+    }
+
+    /// The plan's arrays.
+    pub(crate) fn plan(&self) -> PlanArrays<'_> {
+        PlanArrays {
+            tiles: &self.tiles,
+            packs: &self.packs,
+            query_index: &self.query_index,
+            block_ids: &self.block_ids,
+            merge_offsets: &self.merge_offsets,
+            merge_slots: &self.merge_slots,
+            num_queries: self.num_queries(),
+            num_slots: self.num_slots,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The decode kernels against f64 on random ragged forests, on the GPU that is here. `PACKSCOPE_GPU_FORESTS` sets how
+//! many (200 when unset); a machine without a GPU says why nothing ran.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod forest;
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use forest::Forest;
+use half::{bf16, f16};
+use kernels::{
+    Compiler, Decode, DecodeOptions, DecodeShape, DeviceBuffer, Dtype, Gpu, KvCache, KvLayout, Protocol, Strategy,
+    Stream, Tile,
+};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+/// Tile sets of the forests; three kernels of one tile come with each set of three.
+const TILE_SETS: [&[Tile]; 4] = [
+    &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 16 }],
+    &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],
+    &[Tile { m: 16, n: 32 }],
+    &[Tile { m: 64, n: 32 }, Tile { m: 32, n: 32 }, Tile { m: 16, n: 64 }],
+];
+
+/// Definitions under which a Hopper GPU runs the code written for `sm_80`.
+const AS_SM_80: [&str; 2] = ["-DPS_TMA=0", "-DPS_WGMMA=0"];
+
+struct Bench {
+    gpu: Gpu,
+    compiler: Compiler,
+    stream: Stream,
+}
+
+/// One forest on the device, and what it should give.
+struct Case {
+    forest: Forest,
+    shape: DecodeShape,
+    cache: KvCache,
+    queries: DeviceBuffer,
+    expected: Vec<f64>,
+    expected_lse: Vec<f64>,
+}
+
+fn to_bits(dtype: Dtype, x: f64) -> u16 {
+    match dtype {
+        Dtype::F16 => f16::from_f64(x).to_bits(),
+        Dtype::Bf16 => bf16::from_f64(x).to_bits(),
+    }
+}
+
+fn from_bits(dtype: Dtype, bits: u16) -> f64 {
+    match dtype {
+        Dtype::F16 => f16::from_bits(bits).to_f64(),
+        Dtype::Bf16 => bf16::from_bits(bits).to_f64(),
+    }
+}
+
+fn random_shape(rng: &mut StdRng) -> DecodeShape {
+    let kv_heads = [1, 2, 3, 4, 5][rng.random_range(0..5)];
+    let group = [1, 2, 4, 8][rng.random_range(0..4)];
+    let head_dim = [64, 128][rng.random_range(0..2)];
+    DecodeShape {
+        q_heads: kv_heads * group,
+        kv_heads,
+        head_dim,
+        dtype: [Dtype::F16, Dtype::Bf16][rng.random_range(0..2)],
+        block_size: [16, 32, 64, 128, 256][rng.random_range(0..5)],
+        scale: f64::from(head_dim).sqrt().recip() as f32,
+    }
+}
+
+/// Random K and V in the blocks of the forest; every place that no token uses holds NaN.
+fn caches(rng: &mut StdRng, forest: &Forest, shape: &DecodeShape, layout: KvLayout) -> (Vec<u16>, Vec<u16>) {
+    let size = KvCache::bytes(shape, forest.blocks) / 2;
+    let (mut k, mut v) = (vec![0x7fff_u16; size], vec![0x7fff_u16; size]);
+    for (block, &filled) in forest.filled.iter().enumerate() {
+        for head in 0..shape.kv_heads {
+            for token in 0..filled {
+                let at = place(shape, layout, block as u32, head, token);
+                for d in 0..shape.head_dim as usize {
+                    k[at + d] = to_bits(shape.dtype, rng.random_range(-2.0..2.0));
+                    v[at + d] = to_bits(shape.dtype, rng.random_range(-2.0..2.0));
+                }
+            }
+        }
+    }
+    (k, v)
+}
+
+/// Index of the first value of a (block, KV head, token).
+fn place(shape: &DecodeShape, layout: KvLayout, block: u32, head: u32, token: u32) -> usize {
+    let row = match layout {
+        KvLayout::Hnd => (block * shape.kv_heads + head) * shape.block_size + token,
+        KvLayout::Nhd => (block * shape.block_size + token) * shape.kv_heads + head,
+    };
+    (row * shape.head_dim) as usize
+}
+
+fn make_case(bench: &Bench, rng: &mut StdRng) -> Case {
+    let shape = random_shape(rng);
+    let tiles = TILE_SETS[rng.random_range(0..TILE_SETS.len())];
+    let forest = Forest::random(rng, &shape, tiles);
+    let layout = if rng.random() { KvLayout::Hnd } else { KvLayout::Nhd };
+    let (k_host, v_host) = caches(rng, &forest, &shape, layout);
+    let values = (forest.num_queries() * shape.q_heads * shape.head_dim) as usize;
+    let q_host: Vec<u16> = (0..values).map(|_| to_bits(shape.dtype, rng.random_range(-2.0..2.0))).collect();
+    let upload = |values: &[u16]| {
+        let buffer = bench.gpu.allocate(values.len() * 2).unwrap();
+        buffer.write(0, values).unwrap();
+        buffer
+    };
+    let cache = KvCache { k: upload(&k_host), v: upload(&v_host), layout, blocks: forest.blocks };
+    let queries = upload(&q_host);
+    let d = shape.head_dim as usize;
+    let decode = |bits: &[u16]| -> Vec<f64> { bits.iter().map(|&b| from_bits(shape.dtype, b)).collect() };
+    let (mut expected, mut expected_lse) = (Vec::with_capacity(values), Vec::new());
+    for query in 0..forest.num_queries() {
+        for head in 0..shape.q_heads {
+            let row = (query * shape.q_heads + head) as usize * d;
+            let q = decode(&q_host[row..row + d]);
+            let tokens: Vec<usize> = forest
+                .tokens_of(query)
+                .map(|(block, token)| place(&shape, layout, block, head / shape.group(), token))
+                .collect();
+            let keys = tokens.iter().map(|&at| decode(&k_host[at..at + d]));
+            let scores: Vec<f64> =
+                keys.map(|k| q.iter().zip(&k).map(|(a, b)| a * b).sum::<f64>() * f64::from(shape.scale)).collect();
+            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = scores.iter().map(|s| (s - top).exp()).sum();
+            let mut out = vec![0.0; d];
+            for (&at, s) in tokens.iter().zip(&scores) {
+                let weight = (s - top).exp() / sum;
+                out.iter_mut().zip(decode(&v_host[at..at + d])).for_each(|(o, v)| *o += weight * v);
+            }
+            expected.extend(out);
+            expected_lse.push(if tokens.is_empty() { f64::NEG_INFINITY } else { top + sum.ln() });
+        }
+    }
+    Case { forest, shape, cache, queries, expected, expected_lse }
+}
+
+/// What is wrong with the outputs, or the relative error.
+fn judge(case: &Case, decode: &Decode) -> Result<f64, String> {
+    let (out, lse) = (decode.output().unwrap(), decode.output_lse().unwrap());
+    let (mut error, mut norm) = (0.0, 0.0);
+    for (&bits, want) in out.iter().zip(&case.expected) {
+        let got = from_bits(case.shape.dtype, bits);
+        error += (got - want).powi(2);
+        norm += want * want;
+    }
+    let relative = if norm > 0.0 { (error / norm).sqrt() } else { error.sqrt() };
+    let limit = if case.shape.dtype == Dtype::F16 { 1e-3 } else { 8e-3 };
+    if relative.is_nan() || relative > limit {
+        return Err(format!("relative error {relative:.2e} over {limit:.0e}"));
+    }
+    for (row, (&got, &want)) in lse.iter().zip(&case.expected_lse).enumerate() {
+        let got = f64::from(got);
+        let close = (got.is_infinite() && want.is_infinite()) || (got - want).abs() <= 1e-3 * want.abs().max(1.0);
+        if !close {
+            return Err(format!("LSE of row {row}: {got} instead of {want}"));
+        }
+    }
+    Ok(relative)
+}
+
+fn run(bench: &Bench, case: &Case, strategy: Strategy, graph: bool, defines: &[&str]) -> Result<f64, String> {
+    let mut options = DecodeOptions::new(strategy);
+    options.defines = defines.iter().map(|d| (*d).to_owned()).collect();
+    let plan = case.forest.plan();
+    let decode =
+        Decode::new(&bench.gpu, &bench.compiler, &case.shape, &case.cache, &case.queries, &plan, &options).unwrap();
+    // Twice: the counters of the first launch must be back at zero for the second.
+    for _ in 0..2 {
+        decode.poison(&bench.stream).unwrap();
+        if graph {
+            let once = Protocol { warm_ups: 0, repeats: 1, graph: true, ..Protocol::warm() };
+            once.time(&bench.gpu, &bench.stream, |s| decode.launch(s)).unwrap();
+        } else {
+            decode.launch(&bench.stream).unwrap();
+        }
+        bench.stream.synchronize().unwrap();
+        judge(case, &decode)?;
+    }
+    judge(case, &decode)
+}
+
+#[test]
+fn random_forests_agree_with_f64() {
+    let gpu = match Gpu::open(0) {
+        Ok(gpu) => gpu,
+        Err(e) => return println!("skipped: {e}"),
+    };
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
+    let compiler = match Compiler::new(gpu.arch(), Some(cache)) {
+        Ok(compiler) => compiler,
+        Err(e) => return println!("skipped: {e}"),
+    };
+    let stream = gpu.stream().unwrap();
+    let bench = Bench { gpu, compiler, stream };
+    let forests = std::env::var("PACKSCOPE_GPU_FORESTS").ok().and_then(|n| n.parse().ok()).unwrap_or(200_u64);
+    // Fresh input each time; a failure names its seed.
+    let first = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let mut worst = [0.0_f64; 2];
+    let mut failed = Vec::new();
+    for seed in first..first + forests {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let case = make_case(&bench, &mut rng);
+        let plain: &[&str] = &[];
+        let mut runs = vec![
+            ("serial", Strategy::Serial, false, plain),
+            ("streams", Strategy::Streams, false, plain),
+            ("streams in a graph", Strategy::Streams, true, plain),
+            ("fused", Strategy::Fused, false, plain),
+        ];
+        if bench.gpu.arch().bulk_copies() && seed % 5 == 0 {
+            runs.push(("fused as on sm_80", Strategy::Fused, false, &AS_SM_80));
+            runs.push(("serial as on sm_80", Strategy::Serial, false, &AS_SM_80));
+        }
+        for (name, strategy, graph, defines) in runs {
+            match run(&bench, &case, strategy, graph, defines) {
+                Ok(error) => {
+                    let worst = &mut worst[usize::from(case.shape.dtype == Dtype::Bf16)];
+                    *worst = worst.max(error);
+                }
+                Err(e) => failed.push(format!("seed {seed}, {name}, {:?}: {e}", case.shape)),
+            }
+        }
+    }
+    println!("{forests} forests from seed {first}: worst relative error {:.1e} f16, {:.1e} bf16", worst[0], worst[1]);
+    assert!(failed.is_empty(), "{} wrong:\n{}", failed.len(), failed.join("\n"));
+}
