@@ -9,8 +9,9 @@ use egui_kittest::wgpu::WgpuTestRenderer;
 use egui_kittest::{Harness, SnapshotOptions};
 use engine::capture;
 use engine::session::{self, PlanOptions};
-use packscope::window::panels::{Frame, timeline, tree};
-use packscope::window::selection::Lit;
+use engine::units::NodeIdx;
+use packscope::window::panels::{Frame, inspector, timeline, tree};
+use packscope::window::selection::{Lit, Selection};
 use packscope::window::theme;
 use packscope::window::worker::Shown;
 
@@ -27,7 +28,12 @@ fn renderer() -> Option<WgpuTestRenderer> {
 }
 
 /// Draws a panel in dark and compares it with its kept picture.
-fn picture(name: &str, shown: &Shown, size: [f32; 2], mut draw: impl FnMut(&mut egui::Ui, &Frame<'_>)) {
+fn picture(
+    name: &str,
+    (shown, selected): (&Shown, Lit),
+    size: [f32; 2],
+    mut draw: impl FnMut(&mut egui::Ui, &Frame<'_>),
+) {
     let Some(renderer) = renderer() else { return };
     let options = PlanOptions::new(&engine::hw::builtin()[0]);
     let spec = (*shown.planned.spec).clone();
@@ -43,7 +49,7 @@ fn picture(name: &str, shown: &Shown, size: [f32; 2], mut draw: impl FnMut(&mut 
                 stale: false,
                 compared: &[],
                 kept: &[],
-                selected: Lit::default(),
+                selected,
                 hovered: Lit::default(),
                 by_tile: false,
                 log: &[],
@@ -63,7 +69,7 @@ fn picture(name: &str, shown: &Shown, size: [f32; 2], mut draw: impl FnMut(&mut 
 fn the_prefix_tree_looks_as_kept() {
     let planned = session::plan_spec(&small(), &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
     let shown = Shown::new(planned, None);
-    picture("tree", &shown, [460.0, 260.0], tree::show);
+    picture("tree", (&shown, Lit::default()), [460.0, 260.0], tree::show);
 }
 
 #[test]
@@ -72,5 +78,16 @@ fn the_timeline_looks_as_kept() {
     // The kept capture, so that the picture stands when the simulator learns.
     let capture = capture::read(fixture("capture-v1.pscope").as_ref()).unwrap().capture;
     let shown = Shown::of_capture(capture).unwrap();
-    picture("timeline", &shown, [720.0, 420.0], move |ui, frame| timeline::show(ui, frame, &mut state));
+    picture("timeline", (&shown, Lit::default()), [720.0, 420.0], move |ui, frame| {
+        timeline::show(ui, frame, &mut state)
+    });
+}
+
+/// A node with what was decided at it: every way with its price, the rule, and where its constant flips.
+#[test]
+fn the_decisions_at_a_node_look_as_kept() {
+    let planned = session::plan_spec(&small(), &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
+    let shown = Shown::new(planned, None);
+    let lit = Lit::of(Selection::Node(NodeIdx(0)), &shown);
+    picture("decisions", (&shown, lit), [460.0, 520.0], inspector::show);
 }
