@@ -5,7 +5,7 @@ use egui::TextureId;
 use engine::cancel::Cancel;
 use engine::capture::{Capture, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans};
 use engine::metrics::{BubbleCause, Gap};
-use engine::plan::{LaunchPlan, MergePlan, Strategy};
+use engine::plan::{LaunchPlan, MergePlan, PrefillPlan, Strategy};
 use engine::session::PlanOptions;
 use engine::units::Nanos;
 use engine::workload::{AttentionShape, BatchSpec};
@@ -68,6 +68,7 @@ fn capture(count: u64) -> Capture {
             order: Vec::new(),
             launches: Vec::new(),
             merge: MergePlan::default(),
+            prefill: PrefillPlan::default(),
             decisions: Vec::new(),
         },
         times: RunTimes { makespans: Vec::new(), l2: L2State::Cold, upload: None },

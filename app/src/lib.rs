@@ -4,5 +4,6 @@
 pub mod chart;
 pub mod cli;
 pub mod picture;
+pub mod plot;
 pub mod samples;
 pub mod window;

@@ -53,6 +53,7 @@ pub fn samples() -> &'static [Sample] {
         "teach-7-chat-forest",
         "teach-8-wave",
         "teach-9-explicit-blocks",
+        "teach-10-hybrid",
     ]
 }
 
@@ -75,7 +76,8 @@ mod tests {
             })
             .collect();
         files.sort();
-        let listed: Vec<&str> = samples().iter().map(|sample| sample.key).collect();
+        let mut listed: Vec<&str> = samples().iter().map(|sample| sample.key).collect();
+        listed.sort_unstable();
         assert_eq!(listed, files, "app/src/samples.rs and sample_batches/ differ");
         for sample in samples() {
             let spec =

@@ -13,6 +13,7 @@ use crate::hw::Device;
 use crate::metrics::{self, Bandwidth, BubbleReport, Traffic};
 use crate::numerics::{self, CheckReport};
 use crate::pack::{self, PackInput, PackOptions, Packing};
+use crate::plan::hybrid::{self, PodChoice};
 use crate::plan::{self, LaunchPlan, Strategy};
 use crate::tile::{self, Tile, TileSet};
 use crate::workload::{Batch, BatchSpec, PrefixTree};
@@ -30,6 +31,8 @@ pub struct PlanOptions {
     pub tile: Option<Tile>,
     /// Constants of the rules.
     pub pack: PackOptions,
+    /// Which way of POD's kernel `fused` takes where the batch has prefill.
+    pub pod: PodChoice,
     /// Whether to write down decisions.
     pub explain: bool,
 }
@@ -43,6 +46,7 @@ impl PlanOptions {
             device: device.clone(),
             tile: None,
             pack: PackOptions::default(),
+            pod: PodChoice::default(),
             explain: true,
         }
     }
@@ -84,11 +88,13 @@ pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions
     options.device.validate()?;
     let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));
     check_tile(options, &tiles)?;
+    check_hybrid_tile(options, &batch)?;
     let start = Instant::now();
     let (tree, packing, plan) = block_tables_to_plan(&batch, &tiles, options)?;
     let plan_time = start.elapsed();
     // A proof, not a part of planning: no plan leaves here that computes a token twice or never.
     pack::coverage(&batch, &packing)?;
+    plan.prefill.coverage(&batch)?;
     Ok(Planned {
         spec,
         batch,
@@ -112,6 +118,19 @@ fn check_tile(options: &PlanOptions, tiles: &TileSet) -> Result<()> {
     }
 }
 
+/// Refuses a fixed tile where the strategy prescribes the one of its kernel.
+fn check_hybrid_tile(options: &PlanOptions, batch: &Batch) -> Result<()> {
+    match (options.tile, hybrid::decode_tile(batch, options.strategy)) {
+        (Some(asked), Some(own)) if asked != own => Err(crate::Error::Unsupported {
+            who: options.strategy.name().to_owned(),
+            limit: format!(
+                "its kernel computes decodes in tiles of {own} beside prefill, not {asked}; leave the fixed tile out"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// The timed part of planning: block tables → tree → packs → tiles → launch plan.
 fn block_tables_to_plan(
     batch: &Batch,
@@ -120,7 +139,8 @@ fn block_tables_to_plan(
 ) -> Result<(PrefixTree, Packing, LaunchPlan)> {
     let tree = PrefixTree::of(batch);
     let scheduler = pack::find(&options.scheduler)?;
-    let rule = match options.tile {
+    let fixed_tile = options.tile.or(hybrid::decode_tile(batch, options.strategy));
+    let rule = match fixed_tile {
         Some(tile) => tile::TileRule::Fixed(tile),
         None => scheduler.tile_rule(),
     };
@@ -130,14 +150,18 @@ fn block_tables_to_plan(
         device: &options.device,
         tiles,
         max_rows: rule.max_rows(tiles),
-        fixed_tile: options.tile,
+        fixed_tile,
         options: &options.pack,
         explain: options.explain,
     };
-    let packing: Packing = scheduler.pack(&input)?;
+    let mut packing: Packing = scheduler.pack(&input)?;
+    let prepared = hybrid::prepare(&input, &mut packing, options.strategy, options.pod)?;
     let choice =
         plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
-    let plan = plan::build(&input, &packing, &choice)?;
+    let mut plan = plan::build(&input, &packing, &choice)?;
+    if let Some(prepared) = prepared {
+        prepared.compose(&mut plan);
+    }
     Ok((tree, packing, plan))
 }
 
@@ -176,9 +200,8 @@ pub struct RunOptions {
 /// Runs a plan on the simulator.
 ///
 /// # Errors
-/// [`crate::Error::Unsupported`] for prefill chunks, [`crate::Error::Cancelled`] when cancelled.
+/// [`crate::Error::Cancelled`] when cancelled.
 pub fn simulate(planned: &Planned, run: &RunOptions, cancel: &Cancel) -> Result<Capture> {
-    planned.batch.require_decode_only("the simulator")?;
     backend::sim::run(
         planned.spec.as_ref(),
         &planned.plan,
@@ -274,7 +297,10 @@ impl Runner {
         if self.gpu.is_some() {
             return backend::cuda::Cuda::accepts(&planned.batch, &planned.plan);
         }
-        planned.batch.require_decode_only("the simulator")
+        // The simulator runs every plan.
+        #[cfg(not(feature = "cuda"))]
+        let _ = planned;
+        Ok(())
     }
 
     /// Runs a plan.
@@ -336,6 +362,17 @@ impl Runner {
             (Some(_), crate::workload::Dtype::Bf16) => 8e-3,
         }
     }
+}
+
+/// The least time that any plan of the batch can take on its device, ns: the FLOP of its prefill at
+/// the rate that prefill reaches, or all compulsory bytes at the bandwidth that a plain read does.
+pub fn oracle_ns(planned: &Planned) -> f64 {
+    let (plan, device) = (&planned.plan, &planned.options.device);
+    let (shape, pairs) = (&plan.shape, plan.prefill.attended() as f64);
+    let flop = 4.0 * f64::from(shape.head_dim) * f64::from(shape.query_heads) * pairs;
+    let rate = device.tensor_flops as f64 * device.sim.prefill_efficiency;
+    let bytes = metrics::traffic(plan, &planned.batch, &planned.tree).compulsory.as_f64();
+    (flop / rate).max(bytes / device.reachable_bytes_per_s()) * 1e9
 }
 
 /// All figures of one run.

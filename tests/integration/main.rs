@@ -14,6 +14,7 @@ mod forests;
 mod forms;
 mod golden;
 mod gpu;
+mod hybrid;
 mod least_traffic;
 mod plans;
 mod program;

@@ -23,12 +23,12 @@ fn tolerance(planned: &Planned) -> f64 {
     TOLERANCE + 4.0 * native * unit
 }
 
-fn assert_right(planned: &Planned, seed: u64, what: &str) {
+pub(crate) fn assert_right(planned: &Planned, seed: u64, what: &str) {
     assert_outputs(std::slice::from_ref(planned), seed, what);
     assert_run_adds_up(planned, what);
 }
 
-fn assert_outputs(planned: &[Planned], seed: u64, what: &str) {
+pub(crate) fn assert_outputs(planned: &[Planned], seed: u64, what: &str) {
     let plans: Vec<&LaunchPlan> = planned.iter().map(|planned| planned.plan.as_ref()).collect();
     let Some(first) = planned.first() else { return };
     let reports = check_all(&first.batch, &plans, seed, &Cancel::default()).unwrap();
@@ -58,7 +58,7 @@ fn assert_all_right(spec: &BatchSpec, seed: u64, device: &str, what: &str) {
 }
 
 /// A simulated run keeps every invariant of a capture, and its bubbles fill what is not busy.
-fn assert_run_adds_up(planned: &Planned, what: &str) {
+pub(crate) fn assert_run_adds_up(planned: &Planned, what: &str) {
     let capture = session::simulate(planned, &RunOptions::default(), &Cancel::default()).unwrap();
     let findings = engine::capture::verify(&capture);
     assert!(findings.is_empty(), "{what}: {findings:?}");

@@ -108,12 +108,6 @@ fn without_a_command_or_display_the_demo_runs_and_leaves_its_files() {
 }
 
 #[test]
-fn prefill_chunks_are_planned_around_and_not_run_yet() {
-    assert_eq!(packscope(&["plan", "pod-c0"]).code, 0);
-    packscope(&["run", "pod-c0"]).fails(2, &["prefill", "remove"]);
-}
-
-#[test]
 fn an_output_that_cannot_be_written_fails_after_the_run_too() {
     let folder = tempfile::tempdir().unwrap();
     let run = |output: &str| packscope_in(folder.path(), &["run", "teach-9-explicit-blocks", "-o", output]);
@@ -184,4 +178,23 @@ fn bench_states_the_floor_beside_every_time() {
         assert!(number(&run["run"]["makespan_ns"]) > number(&run["floor_ns"]), "{} beats its floor", run["sample"]);
         assert_eq!(run["run"]["source"], "simulated");
     }
+}
+
+#[test]
+fn a_hybrid_batch_runs_compares_and_exports_under_every_strategy() {
+    let folder = tempfile::tempdir().unwrap();
+    let batch = ["--prefill", "256@512", "--decode", "8x512", "--heads", "8/2"];
+    for strategy in ["serial", "streams", "cta-parallel", "hfuse", "fused"] {
+        let run = [&["run"], &batch[..], &["--strategy", strategy, "--json", "--check", "-o", "run.pscope"]].concat();
+        let json = packscope_in(folder.path(), &run).json();
+        assert_eq!(json["prefill"]["query_tokens"], 256, "{strategy}");
+        assert_eq!(json["hybrid"].is_null(), ["serial", "streams"].contains(&strategy), "{strategy}");
+        let svg = packscope_in(folder.path(), &["export", "run.pscope", "--svg", "run.svg"]);
+        assert_eq!(svg.code, 0, "{}", svg.stderr);
+        assert!(std::fs::read_to_string(folder.path().join("run.svg")).unwrap().contains("prefill"));
+    }
+    let strategies = ["--strategies", "serial,streams,cta-parallel,hfuse,fused", "--json"];
+    let compared = packscope(&[&["compare"], &batch[..], &strategies].concat()).json();
+    assert_eq!(compared["runs"].as_array().unwrap().len(), 5);
+    packscope(&["run", "--decode", "8x512", "--strategy", "hfuse"]).fails(2, &["no prefill chunk", "use serial"]);
 }

@@ -79,7 +79,7 @@ fn the_timeline_looks_as_kept() {
     let capture = capture::read(fixture("capture-v1.pscope").as_ref()).unwrap().capture;
     let shown = Shown::of_capture(capture).unwrap();
     picture("timeline", (&shown, Lit::default()), [720.0, 420.0], move |ui, frame| {
-        timeline::show(ui, frame, &mut state)
+        timeline::show(ui, frame, &mut state);
     });
 }
 

@@ -126,6 +126,10 @@ pub(crate) struct RuleArgs {
     /// One tile for every pack, such as 64x128, instead of the scheduler's rule.
     #[arg(long, value_name = "MxN")]
     pub(crate) tile: Option<String>,
+    /// Which way of POD-Attention's kernel 'fused' takes where the batch has prefill: ours, released,
+    /// 2-equal, 2-proportional, 4-equal or 4-proportional (CTAs an SM, policy) [default: ours].
+    #[arg(long, value_name = "WAY")]
+    pub(crate) pod: Option<String>,
     /// Constant of the profit rule of 'pat' [default: 4].
     #[arg(long, value_name = "FACTOR")]
     pub(crate) split_constant: Option<f64>,
@@ -348,11 +352,17 @@ pub(crate) enum BenchSet {
     Fasttree,
     /// Hydragen's micro-benchmark: prefixes, batches and suffixes.
     Hydragen,
-    /// Prefill and decode together, C0 to C2 of POD-Attention.
+    /// Prefill and decode together under every strategy, C0 to C2 of POD-Attention.
     Hybrid,
     /// Planning cost of each decode step over a Mooncake window, with and without lazy update; needs
     /// --mooncake and --window.
     LazyUpdate,
+    /// The 64 hybrid batches of POD-Attention's Figure 6.
+    #[value(name = "pod-figure-6")]
+    PodFigure6,
+    /// The 4,410 hybrid batches of POD-Attention's Figure 11; takes minutes.
+    #[value(name = "pod-figure-11")]
+    PodFigure11,
 }
 
 /// `list`.

@@ -20,7 +20,7 @@ use super::figures::{percent, ratio};
 use super::published::Times;
 use super::sets::{Case, Set, Way};
 use super::table::Table;
-use super::{bench_measured, figures, input, output, published, sets};
+use super::{bench_measured, bench_pod, figures, input, output, published, sets};
 use crate::chart::Bars;
 use crate::picture;
 
@@ -31,54 +31,62 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
     }
     let (device, runner) = input::setup(&args.device)?;
     let set = sets::set(args.set, workload::parse_heads(&args.heads)?)?;
+    let options = input::options(&device, &args.choice, false)?;
+    let Some(set) = set else {
+        if runner.device().is_some() {
+            return Err(Fault::input(
+                "the GPU runs decode only, and every batch of this set has prefill",
+                "use --backend sim to simulate it",
+            ));
+        }
+        let cases = if args.set == BenchSet::Hybrid { sets::hybrid()? } else { Vec::new() };
+        return bench_pod::bench(&device, args, &chosen("hybrid", &cases, &options, runner)?);
+    };
     if runner.device().is_some() {
-        let (key, configurations) = match set {
-            Some(set) => (set.key, set.cases),
-            None => (HYBRID, sets::hybrid()?),
-        };
-        return bench_measured::bench(args, key, &configurations, runner);
+        return bench_measured::bench(args, set.key, &set.cases, runner);
     }
     // The chosen way alone, on the sets whose rows are a contract.
-    let options = input::options(&device, &args.choice, false)?;
-    let (key, alone) = match (&set, args.set) {
-        (None, _) => (HYBRID, chosen(HYBRID, &sets::hybrid()?, &options, runner)?),
-        (Some(set), BenchSet::PatFigure10) => (set.key, chosen(set.key, &set.cases, &options, runner)?),
-        (Some(set), _) => (set.key, Vec::new()),
+    let key = set.key;
+    let alone = match args.set {
+        BenchSet::PatFigure10 => chosen(key, &set.cases, &options, runner)?,
+        _ => Vec::new(),
     };
-    let compared = set.map(|set| compare(set, &device, &args.output)).transpose()?;
+    let compared = compare(set, &device, &args.output)?;
     if args.json {
-        let runs: Vec<_> =
-            alone.iter().map(|(key, floor, run)| json!({ "sample": key, "floor_ns": floor, "run": run })).collect();
-        let json = compared.as_ref().map(Compared::json);
+        let runs: Vec<_> = alone.iter().map(Chosen::json).collect();
+        let json = compared.json();
         output::print_json(&json!({ "schema": SCHEMA, "set": key, "l2": "cold", "runs": runs, "comparison": json }))?;
     } else {
-        let mut told = if alone.is_empty() { String::new() } else { text(key, &device, &alone) };
-        if let Some(compared) = &compared {
-            told = format!("{told}\n{}", compared.text);
-        }
+        let told = if alone.is_empty() { String::new() } else { text(key, &device, &alone) };
+        let told = format!("{told}\n{}", compared.text);
         output::print(told.trim_start())?;
     }
-    for file in compared.iter().flat_map(|compared| &compared.files) {
+    for file in &compared.files {
         output::note(&format!("wrote {}", file.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The set that compares nothing.
-const HYBRID: &str = "hybrid";
+/// A case of a set under the chosen way.
+pub(crate) struct Chosen {
+    name: String,
+    floor: u64,
+    run: RunJson,
+}
+
+impl Chosen {
+    pub(crate) fn json(&self) -> serde_json::Value {
+        json!({ "sample": self.name, "floor_ns": self.floor, "run": self.run })
+    }
+}
 
 /// The cases of a set under the chosen way.
-fn chosen(
-    set: &str,
-    cases: &[Case],
-    options: &PlanOptions,
-    mut runner: Runner,
-) -> Outcome<Vec<(String, u64, RunJson)>> {
+fn chosen(set: &str, cases: &[Case], options: &PlanOptions, mut runner: Runner) -> Outcome<Vec<Chosen>> {
     let bar = output::progress(cases.len() as u64, set);
     let mut rows = Vec::new();
     for case in cases {
         let run = figures::finish(&mut runner, &case.spec, options, &figures::cold(20))?.json;
-        rows.push((case.name.clone(), floor_ns(&run, &options.device), run));
+        rows.push(Chosen { name: case.name.clone(), floor: floor_ns(&run, &options.device), run });
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -201,12 +209,12 @@ fn floor_ns(run: &RunJson, device: &Device) -> u64 {
     (run.plan.traffic.compulsory_bytes as f64 / device.reachable_bytes_per_s() * 1e9).ceil() as u64
 }
 
-fn text(set: &str, device: &Device, rows: &[(String, u64, RunJson)]) -> String {
+fn text(set: &str, device: &Device, rows: &[Chosen]) -> String {
     let headings = ["sample", "median", "min", "max", "floor", "over floor", "busy", "KV read", "compulsory"];
     let mut table = Table::new(1, &headings);
-    for (key, floor, run) in rows {
+    for Chosen { name, floor, run } in rows {
         table.row(vec![
-            key.clone(),
+            name.clone(),
             Nanos(run.makespan_ns).to_string(),
             Nanos(run.makespan_min_ns).to_string(),
             Nanos(run.makespan_max_ns).to_string(),
@@ -217,7 +225,7 @@ fn text(set: &str, device: &Device, rows: &[(String, u64, RunJson)]) -> String {
             Bytes(run.plan.traffic.compulsory_bytes).to_string(),
         ]);
     }
-    let choice = rows.first().map_or_else(String::new, |(_, _, run)| {
+    let choice = rows.first().map_or_else(String::new, |Chosen { run, .. }| {
         format!(
             "{} under {}, {} heads {}/{}",
             run.plan.scheduler, run.plan.strategy, run.source, run.plan.batch.query_heads, run.plan.batch.kv_heads

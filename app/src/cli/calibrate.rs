@@ -69,7 +69,7 @@ fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
         ));
     };
     let ways: Vec<(&String, Strategy)> =
-        args.schedulers.iter().flat_map(|name| Strategy::ALL.map(|strategy| (name, strategy))).collect();
+        args.schedulers.iter().flat_map(|name| Strategy::ANY_BATCH.map(|strategy| (name, strategy))).collect();
     let trees: Vec<_> = samples::samples().iter().filter(|sample| sample.key.starts_with("pat-")).collect();
     let bar = output::progress((HEADS.len() * trees.len()) as u64, "measuring");
     let mut measured = Measured { device, limits: Some(limits), runs: Vec::new(), keys: Vec::new() };

@@ -240,6 +240,9 @@ pub(crate) fn options_of(
     pack::find(scheduler)?.name().clone_into(&mut options.scheduler);
     options.strategy = strategy.parse()?;
     options.tile = rules.tile.as_deref().map(tile).transpose()?;
+    if let Some(pod) = &rules.pod {
+        options.pod = pod.parse()?;
+    }
     options.explain = explain;
     if let Some(constant) = rules.split_constant {
         if !(constant.is_finite() && constant >= 0.0) {

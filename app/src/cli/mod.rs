@@ -9,6 +9,7 @@
 mod args;
 mod bench;
 mod bench_measured;
+mod bench_pod;
 mod calibrate;
 mod compare;
 mod convert;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use engine::export::{PlanJson, decisions_json, plan_json};
+use engine::export::{HybridJson, PlanJson, PrefillJson, decisions_json, plan_json};
 use engine::session::{self, Planned};
 use engine::units::{Bytes, Nanos, grouped};
 
@@ -50,21 +50,52 @@ fn decisions(planned: &Planned) -> String {
     out
 }
 
+fn prefill_line(prefill: &PrefillJson) -> String {
+    let plural = if prefill.chunks == 1 { "" } else { "s" };
+    format!(
+        "{} chunk{plural}, {} query tokens, tile {}×{}, {} split{}, {} CTAs",
+        prefill.chunks,
+        grouped(prefill.query_tokens),
+        prefill.tile_m,
+        prefill.tile_n,
+        prefill.splits,
+        if prefill.splits == 1 { "" } else { "s" },
+        grouped(prefill.ctas)
+    )
+}
+
+fn hybrid_line(hybrid: &HybridJson) -> String {
+    let ratio = match (hybrid.ratio_prefill, hybrid.ratio_decode) {
+        (Some(prefill), Some(decode)) => format!(", tickets {prefill} prefill : {decode} decode"),
+        _ => String::new(),
+    };
+    format!(
+        "{} prefill and {} decode CTAs in {} and {} slots, grid {}{ratio}",
+        grouped(u64::from(hybrid.prefill_ctas)),
+        grouped(u64::from(hybrid.decode_ctas)),
+        grouped(u64::from(hybrid.prefill_slots)),
+        grouped(u64::from(hybrid.decode_slots)),
+        grouped(u64::from(hybrid.grid))
+    )
+}
+
 fn text(planned: &Planned, json: &PlanJson) -> String {
     let batch = &json.batch;
     let shape = format!(
         "{}/{} heads, d {}, {}, blocks of {}",
         batch.query_heads, batch.kv_heads, batch.head_dim, batch.dtype, batch.block_size
     );
-    let prefills = planned.batch.prefills().count();
     let mut out = format!("{}\n", planned.batch.name);
     let mut say = |name: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {name:<11} {value}");
     };
     say("batch", format!("{} requests, {shape}", grouped(batch.requests)));
-    if prefills > 0 {
-        say("prefill", format!("{prefills} of the requests are prefill chunks, which are not planned yet"));
+    if let Some(prefill) = &json.prefill {
+        say("prefill", prefill_line(prefill));
+    }
+    if let Some(hybrid) = &json.hybrid {
+        say("hybrid", hybrid_line(hybrid));
     }
     say("KV tokens", format!("{} in all, {} unique", grouped(batch.kv_tokens), grouped(batch.kv_tokens_unique)));
     say("tree", format!("{} nodes, {} levels", grouped(planned.tree.nodes.len() as u64), planned.tree.depth()));

@@ -54,7 +54,7 @@ fn pat_and(schedulers: &[&'static str]) -> Vec<Way> {
     ways
 }
 
-/// The comparison of a set; `None` for a set that compares nothing.
+/// The comparison of a set; `None` for hybrid batches, which are compared by strategies.
 pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
     Ok(match which {
         BenchSet::PatFigure10 => Some(pat_figure_10(heads)?),
@@ -62,8 +62,8 @@ pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
         BenchSet::Flashforge => Some(flashforge()?),
         BenchSet::Fasttree => Some(fasttree()?),
         BenchSet::Hydragen => Some(hydragen()?),
-        // Neither compares ways of packing.
-        BenchSet::Hybrid | BenchSet::LazyUpdate => None,
+        // None of these compares ways of packing.
+        BenchSet::Hybrid | BenchSet::PodFigure6 | BenchSet::PodFigure11 | BenchSet::LazyUpdate => None,
     })
 }
 
@@ -76,7 +76,7 @@ fn figure_10(heads: (u32, u32)) -> Outcome<Vec<Case>> {
     Ok(cases)
 }
 
-/// Prefill and decode together, which no way here compares yet.
+/// Prefill and decode together, from the samples.
 pub(crate) fn hybrid() -> Outcome<Vec<Case>> {
     sampled("pod-")
 }

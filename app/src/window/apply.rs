@@ -52,6 +52,7 @@ impl App {
         match choice {
             Command::Scheduler(name) => self.options.scheduler = name,
             Command::Strategy(strategy) => self.options.strategy = strategy,
+            Command::Pod(choice) => self.options.pod = choice,
             Command::Tile(tile) => self.options.tile = tile,
             Command::SplitConstant(value) => self.options.pack.split_constant = value,
             Command::L2(l2) => self.l2 = l2,

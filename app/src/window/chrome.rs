@@ -6,6 +6,7 @@ use egui::{Align2, ComboBox, Context, RichText, ScrollArea, Ui};
 use engine::capture::L2State;
 use engine::pack;
 use engine::plan::Strategy;
+use engine::plan::hybrid::PodChoice;
 
 use super::command::{Action, COMMANDS, Command, GROUPS, RUN_GPU};
 use super::gpu::{Found, l2_name};
@@ -112,6 +113,21 @@ fn menus(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     }
 }
 
+/// Which way of POD's kernel.
+fn pod(ui: &mut Ui, frame: &Frame<'_>) {
+    let label = ui.label(RichText::new("POD").color(frame.tokens.faint)).id;
+    let combo = ComboBox::from_id_salt("pod").selected_text(frame.options.pod.name()).width(110.0);
+    let shown = combo.show_ui(ui, |ui| {
+        for choice in PodChoice::all() {
+            let chosen = frame.options.pod == choice;
+            if ui.selectable_label(chosen, choice.name()).on_hover_text(choice.about()).clicked() {
+                frame.send(Command::Pod(choice));
+            }
+        }
+    });
+    shown.response.labelled_by(label);
+}
+
 fn choices(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     let options = frame.options;
     let combo =
@@ -129,9 +145,15 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     ui.label(RichText::new("strategy").color(frame.tokens.faint));
     for strategy in Strategy::ALL {
         let chosen = options.strategy == strategy;
+        if !chosen && !frame.spec.is_hybrid() && !Strategy::ANY_BATCH.contains(&strategy) {
+            continue;
+        }
         if ui.selectable_label(chosen, strategy.name()).on_hover_text(strategy.about()).clicked() && !chosen {
             frame.send(Command::Strategy(strategy));
         }
+    }
+    if options.strategy == Strategy::Fused && frame.spec.is_hybrid() {
+        pod(ui, frame);
     }
     let label = ui.label(RichText::new("device").color(frame.tokens.faint)).id;
     let shown = combo("device", &options.device.name, 150.0).show_ui(ui, |ui| {

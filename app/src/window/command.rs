@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use egui::{Key, KeyboardShortcut, Modifiers};
 use engine::capture::L2State;
 use engine::plan::Strategy;
+use engine::plan::hybrid::PodChoice;
 use engine::tile::Tile;
 use engine::workload::BatchSpec;
 
@@ -171,6 +172,8 @@ pub enum Command {
     Scheduler(String),
     /// Another strategy.
     Strategy(Strategy),
+    /// Take a way of POD's kernel.
+    Pod(PodChoice),
     /// Another device, by key.
     Device(String),
     /// One tile for all, or the rule.

@@ -15,6 +15,7 @@
 use std::ops::Range;
 
 use engine::capture::{Capture, SpanKind, Spans};
+use engine::plan::{CtaWork, Launch};
 
 /// Children of a summary.
 const FAN: usize = 8;
@@ -22,6 +23,10 @@ const FAN: usize = 8;
 pub const FOLD_PX: f64 = 3.0;
 /// Entity of a merge, which belongs to no pack.
 pub const NO_PACK: u32 = u32::MAX;
+/// Entity of a CTA that computes prefill.
+pub const PREFILL: u32 = u32::MAX - 1;
+/// Entity of a CTA that computes prefill and decode, as warps side by side.
+pub const BOTH: u32 = u32::MAX - 2;
 
 /// What is known of a run of spans.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +74,7 @@ pub struct Piece {
     pub first: usize,
     /// Spans in it.
     pub count: u32,
-    /// Pack with the most time in it; [`NO_PACK`] for a merge.
+    /// Pack with the most time in it; [`NO_PACK`] for a merge, [`PREFILL`] and [`BOTH`] for prefill.
     pub entity: u32,
     /// Busy nanoseconds in it.
     pub busy: u64,
@@ -80,7 +85,8 @@ pub struct Piece {
 pub struct Lanes {
     /// Lanes by SM and slot; lanes without any span are there too.
     pub lanes: Vec<Lane>,
-    /// Pack of each span; [`NO_PACK`] for a merge.
+    /// Pack of each span, the first where a CTA hosts several; [`NO_PACK`] for a merge, [`PREFILL`]
+    /// and [`BOTH`] for prefill.
     pub pack_of: Vec<u32>,
     /// End of the last span.
     pub end: u64,
@@ -104,7 +110,7 @@ impl Lanes {
                 lanes.push(lane(&capture.spans, &pack_of, sm, slot, begin..at));
             }
         }
-        let before = totals(capture, &pack_of);
+        let before = totals(capture);
         Self { lanes, pack_of, end: capture.makespan().0, before }
     }
 
@@ -207,26 +213,42 @@ fn widest_step(spans: &Spans, lane: &Lane, at: usize, limit: u64, wide: u64) -> 
 }
 
 fn packs_of(capture: &Capture) -> Vec<u32> {
+    (0..capture.spans.len()).map(|at| entity(capture, at).unwrap_or(NO_PACK)).collect()
+}
+
+/// The CTA of a span, where it computes and is one of the plan.
+fn computing(capture: &Capture, at: usize) -> Option<(&Launch, CtaWork)> {
     let spans = &capture.spans;
-    (0..spans.len())
-        .map(|at| match (spans.kind[at], capture.plan.launches.get(spans.launch[at] as usize)) {
-            (SpanKind::Attention, Some(launch))
-                if !launch.kind.is_merge() && spans.cta[at] < capture.plan.cta_count(launch) =>
-            {
-                capture.plan.cta_work(launch, spans.cta[at]).0.0
-            }
-            _ => NO_PACK,
-        })
-        .collect()
+    let launch = capture.plan.launches.get(spans.launch[at] as usize)?;
+    let right = spans.kind[at] == SpanKind::Attention && spans.cta[at] < capture.plan.cta_count(launch);
+    right.then(|| (launch, capture.plan.work_of(launch, spans.cta[at])))
+}
+
+fn entity(capture: &Capture, at: usize) -> Option<u32> {
+    let (launch, work) = computing(capture, at)?;
+    match (work.prefill, work.decodes.is_empty()) {
+        (Some(_), true) => Some(PREFILL),
+        (Some(_), false) => Some(BOTH),
+        (None, false) => Some(capture.plan.cta_work(launch, work.decodes.start).0.0),
+        (None, true) => None,
+    }
+}
+
+/// KV tokens that the CTA of a span loads.
+fn tokens(capture: &Capture, at: usize) -> u64 {
+    let Some((launch, work)) = computing(capture, at) else { return 0 };
+    let plan = &capture.plan;
+    let prefill = work.prefill.and_then(|(task, _)| plan.prefill.tasks.get(task as usize));
+    let decodes = work.decodes.map(|index| plan.pack(plan.cta_work(launch, index).0).tokens.0);
+    prefill.map_or(0, |task| task.tokens().0) + decodes.sum::<u64>()
 }
 
 /// Running totals over all spans: busy nanoseconds and issued KV bytes, from nothing to all.
-fn totals(capture: &Capture, pack_of: &[u32]) -> Vec<(u64, f64)> {
+fn totals(capture: &Capture) -> Vec<(u64, f64)> {
     let token = capture.plan.shape.kv_bytes_per_token_head().as_f64();
-    let spans = capture.spans.begin.iter().zip(&capture.spans.end).zip(pack_of);
-    let sums = spans.scan((0, 0.0), |sum, ((begin, end), pack)| {
-        let tokens = capture.plan.packs.get(*pack as usize).map_or(0.0, |pack| pack.tokens.as_f64());
-        *sum = (sum.0 + end.saturating_sub(*begin), sum.1 + tokens * token);
+    let spans = capture.spans.begin.iter().zip(&capture.spans.end).enumerate();
+    let sums = spans.scan((0, 0.0), |sum, (at, (begin, end))| {
+        *sum = (sum.0 + end.saturating_sub(*begin), sum.1 + tokens(capture, at) as f64 * token);
         Some(*sum)
     });
     std::iter::once((0, 0.0)).chain(sums).collect()

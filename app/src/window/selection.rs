@@ -4,7 +4,7 @@ use engine::capture::Source;
 use engine::metrics::Twin;
 use engine::units::{NodeIdx, PackIdx};
 
-use super::lanes::NO_PACK;
+use super::lanes::BOTH;
 use super::worker::Shown;
 
 /// What is selected or hovered.
@@ -41,7 +41,7 @@ impl Lit {
             Selection::Pack(pack) => Some(pack),
             Selection::Cta(source, span) => {
                 let pack = shown.run(source).and_then(|run| run.lanes.pack_of.get(span));
-                pack.filter(|pack| **pack != NO_PACK).map(|pack| PackIdx(*pack))
+                pack.filter(|pack| **pack < BOTH).map(|pack| PackIdx(*pack))
             }
             _ => None,
         };

@@ -50,6 +50,12 @@ pub struct Tokens {
     pub worse: Color32,
     /// The merge.
     pub merge: Color32,
+    /// Prefill, in a batch that has it.
+    pub prefill: Color32,
+    /// Decode, in a batch with prefill.
+    pub decode: Color32,
+    /// A CTA that computes both.
+    pub both: Color32,
     /// Slots without work.
     pub idle: Color32,
 }
@@ -68,6 +74,9 @@ const DARK: Tokens = Tokens {
     better: Color32::from_rgb(90, 200, 165),
     worse: Color32::from_rgb(245, 150, 90),
     merge: Color32::from_rgb(226, 230, 236),
+    prefill: Color32::from_rgb(230, 159, 0),
+    decode: Color32::from_rgb(86, 180, 233),
+    both: Color32::from_rgb(0, 158, 115),
     idle: Color32::from_rgb(96, 105, 120),
 };
 
@@ -85,6 +94,9 @@ const LIGHT: Tokens = Tokens {
     better: Color32::from_rgb(0, 118, 84),
     worse: Color32::from_rgb(180, 74, 0),
     merge: Color32::from_rgb(58, 64, 75),
+    prefill: Color32::from_rgb(223, 154, 0),
+    decode: Color32::from_rgb(0, 114, 178),
+    both: Color32::from_rgb(0, 148, 108),
     idle: Color32::from_rgb(166, 174, 186),
 };
 

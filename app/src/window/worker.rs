@@ -366,16 +366,17 @@ pub fn beside(
     Ok(Matched { measured: Arc::clone(measured), simulated, differences })
 }
 
-/// Every strategy under the chosen scheduler, then every other scheduler under the chosen strategy.
-pub fn ways(options: &PlanOptions) -> Vec<PlanOptions> {
-    let strategies = Strategy::ALL.into_iter().map(|strategy| PlanOptions { strategy, ..options.clone() });
+/// Every strategy that takes the batch under the chosen scheduler, then every other scheduler under the chosen strategy.
+pub fn ways(spec: &BatchSpec, options: &PlanOptions) -> Vec<PlanOptions> {
+    let strategies: &[Strategy] = if spec.is_hybrid() { &Strategy::ALL } else { &Strategy::ANY_BATCH };
+    let strategies = strategies.iter().map(|strategy| PlanOptions { strategy: *strategy, ..options.clone() });
     let others = pack::schedulers().iter().filter(|scheduler| scheduler.name() != options.scheduler);
     let others = others.map(|scheduler| PlanOptions { scheduler: scheduler.name().to_owned(), ..options.clone() });
     strategies.chain(others).map(|way| PlanOptions { explain: false, ..way }).collect()
 }
 
 fn compare(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
-    let ways = ways(&job.options);
+    let ways = ways(&job.spec, &job.options);
     for way in &ways {
         let name = format!("{} · {}", way.scheduler, way.strategy.name());
         let outcome = match run(&job.spec, way, job.l2, &job.cancel) {

@@ -27,6 +27,7 @@
 //! | `BTCH` | 1 | RON text of the batch, schema as in batch files |
 //! | `PLAN` | 1 | postcard of the launch plan, decisions left out |
 //! | `RNDS` | 0 or 1 | postcard of the merge rounds of the plan, where it has any; new in version 2 |
+//! | `PREF` | 0 or 1 | postcard of the prefill of the plan, where it has any; new in version 2 |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
 //! | `SPAN` | spans / 65,536, rounded up | postcard of the span columns, 65,536 spans each |
@@ -69,6 +70,7 @@ pub(super) const META: Kind = *b"META";
 pub(super) const BATCH: Kind = *b"BTCH";
 pub(super) const PLAN: Kind = *b"PLAN";
 pub(super) const ROUNDS: Kind = *b"RNDS";
+pub(super) const PREFILL: Kind = *b"PREF";
 pub(super) const KERNELS: Kind = *b"KERN";
 pub(super) const WARNINGS: Kind = *b"WARN";
 pub(super) const SPANS: Kind = *b"SPAN";
@@ -125,6 +127,9 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     out.value(PLAN, 0, &capture.plan)?;
     if !capture.plan.merge.rounds.is_empty() {
         out.value(ROUNDS, 0, &capture.plan.merge.rounds)?;
+    }
+    if !capture.plan.prefill.is_empty() {
+        out.value(PREFILL, 0, &capture.plan.prefill)?;
     }
     out.value(KERNELS, 0, &capture.kernels)?;
     out.value(WARNINGS, 0, &capture.warnings)?;

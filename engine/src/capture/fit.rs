@@ -2,7 +2,7 @@
 //! or a figure would use lies inside what it points into.
 
 use crate::capture::{Count, Counted, CounterSeries, Provenance, SpanKind, Spans};
-use crate::plan::{LaunchKind, LaunchPlan};
+use crate::plan::{Launch, LaunchKind, LaunchPlan};
 use crate::units::Nanos;
 use crate::workload::{BatchSpec, Limits, PrefixTree};
 
@@ -34,11 +34,13 @@ pub(super) fn plan_fits(plan: &LaunchPlan) -> Fits {
         if launch.packs_begin > launch.packs_end || launch.packs_end as usize > plan.order.len() {
             return Err(format!("launch {position} reaches past the packs"));
         }
-        let tasks = u64::from(launch.packs_end - launch.packs_begin) * u64::from(plan.heads_of(launch));
+        let decodes = u64::from(launch.packs_end - launch.packs_begin) * u64::from(plan.heads_of(launch));
+        let tasks = decodes + prefill_ctas(plan, launch).ok_or("a launch names a prefill task that is not there")?;
         if launch.after.iter().any(|&other| other as usize >= plan.launches.len()) || u32::try_from(tasks).is_err() {
             return Err(format!("launch {position} waits for a launch that is not there, or is too large"));
         }
     }
+    prefill_fits(plan)?;
     merge_fits(plan)?;
     rounds_fit(plan)
 }
@@ -58,6 +60,40 @@ fn rounds_fit(plan: &LaunchPlan) -> Fits {
             && round.starts.last().is_some_and(|&last| last as usize == round.slots.len());
         if !ordered || !whole || round.slots.iter().any(|&slot| slot as usize >= plan.queries.len()) {
             return Err(format!("merge round {position} reaches past its slots"));
+        }
+    }
+    Ok(())
+}
+
+/// Prefill CTAs of a launch, if its tasks are there.
+fn prefill_ctas(plan: &LaunchPlan, launch: &Launch) -> Option<u64> {
+    let (begin, end) = match launch.kind {
+        LaunchKind::Prefill(kernel) => (kernel.tasks_begin, kernel.tasks_end),
+        LaunchKind::Hybrid(kernel) => (kernel.tasks_begin, kernel.tasks_end),
+        LaunchKind::MergePrefill => return Some(plan.prefill.merged_rows()),
+        LaunchKind::Attention(_) | LaunchKind::Persistent(_) | LaunchKind::Merge | LaunchKind::MergeRound(_) => (0, 0),
+    };
+    let there = begin <= end && end as usize <= plan.prefill.tasks.len();
+    there.then(|| u64::from(end - begin) * u64::from(plan.shape.query_heads))
+}
+
+/// Checks chunks, tasks and slots of the prefill against each other.
+fn prefill_fits(plan: &LaunchPlan) -> Fits {
+    let prefill = &plan.prefill;
+    for (position, task) in prefill.tasks.iter().enumerate() {
+        let slots_end = task.slots_begin.map_or(0, |slot| u64::from(slot) + u64::from(task.rows_end));
+        let ordered = task.rows_begin < task.rows_end && task.kv_begin <= task.kv_end;
+        let small = u64::from(task.kv_end).max(u64::from(task.position)) <= Limits::TOKENS;
+        if !ordered || !small || task.tile.n == 0 || slots_end > u64::from(prefill.slots) + u64::from(task.rows_begin) {
+            return Err(format!("prefill task {position} is out of range"));
+        }
+    }
+    for (position, chunk) in prefill.chunks.iter().enumerate() {
+        let slots = u64::from(chunk.splits) * u64::from(chunk.rows);
+        let inside = chunk.splits <= 1 || u64::from(chunk.slots_begin) + slots <= u64::from(prefill.slots);
+        let tasks = chunk.tasks_begin <= chunk.tasks_end && chunk.tasks_end as usize <= prefill.tasks.len();
+        if !inside || !tasks || chunk.rows > chunk.kv || u64::from(chunk.kv) > Limits::TOKENS {
+            return Err(format!("prefill chunk {position} is out of range"));
         }
     }
     Ok(())
@@ -85,6 +121,7 @@ pub(super) fn batch_fits(plan: &LaunchPlan, batch: &BatchSpec) -> Fits {
     if plan.shape != batch.shape || plan.merge.starts.len() != batch.requests().len() + 1 {
         return Err("it is the plan of another batch".to_owned());
     }
+    plan.prefill.coverage(&batch).map_err(|error| error.to_string())?;
     let nodes = PrefixTree::of(&batch).nodes.len();
     for (position, pack) in plan.packs.iter().enumerate() {
         let queries = &plan.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize];

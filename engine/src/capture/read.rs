@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::file::{
     BATCH, CHUNK_HEADER, COUNTED, COUNTER, END_MAGIC, FOOTER, HEADER, INDEX, IndexEntry, KERNELS, Kind, MAGIC, META,
-    Meta, PLAN, RAW_LIMIT, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS,
+    Meta, PLAN, PREFILL, RAW_LIMIT, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS,
 };
 use super::fit::{batch_fits, counts_fit, plan_fits, series_fits, spans_fit};
 use crate::capture::{Capture, Counted, Spans};
@@ -70,8 +70,9 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     let batch = String::from_utf8(batch).map_err(|_| useless("its batch", "it is not text"))?;
     let batch = BatchSpec::from_ron(&batch).map_err(|error| useless("its batch", &error.to_string()))?;
     let mut plan: LaunchPlan = chunks.needed(PLAN, "its plan")?;
-    // A plan whose launches name rounds that are not there is refused just below.
+    // A plan whose launches name rounds or prefill that are not there is refused just below.
     plan.merge.rounds = chunks.value(ROUNDS, 0).unwrap_or_default();
+    plan.prefill = chunks.value(PREFILL, 0).unwrap_or_default();
     plan_fits(&plan).and_then(|()| batch_fits(&plan, &batch)).map_err(|why| useless("its plan", &why))?;
     let kernels = chunks.optional(KERNELS, &format!("{} kernel windows", meta.kernels));
     let warnings = chunks.optional(WARNINGS, &format!("{} warnings", meta.warnings));

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{CtaOrder, Launch, LaunchKind, LaunchPlan, MergePlan, MergeRound, PlannedPack, Strategy};
+use crate::plan::{
+    CtaOrder, Launch, LaunchKind, LaunchPlan, MergePlan, MergeRound, PlannedPack, PrefillPlan, Strategy,
+};
 use crate::tile::Tile;
 use crate::units::{Nanos, NodeIdx, PackIdx, QueryIdx, Tokens};
 use crate::workload::{AttentionShape, parse_tree};
@@ -42,6 +44,7 @@ fn small() -> Capture {
             launch(LaunchKind::Merge, 0, vec![0]),
         ],
         merge: MergePlan { starts: vec![0, 2, 4], slots: vec![0, 2, 1, 3], rounds: Vec::new() },
+        prefill: PrefillPlan::default(),
         decisions: Vec::new(),
     };
     let span = |kind, launch, cta, sm, begin| Span {

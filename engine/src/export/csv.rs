@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::capture::{Capture, SpanKind};
+use crate::plan::CtaWork;
 use crate::units::PackIdx;
 
 /// The tables with the names of their files.
@@ -26,19 +27,26 @@ macro_rules! line {
 
 fn spans(capture: &Capture) -> String {
     let plan = &capture.plan;
-    let mut out = "kind,launch,cta,pack,kv_head,sm,lane,begin_ns,first_tile_ns,loop_end_ns,end_ns\n".to_owned();
+    let mut out =
+        "kind,launch,cta,pack,kv_head,prefill_task,query_head,sm,lane,begin_ns,first_tile_ns,loop_end_ns,end_ns\n"
+            .to_owned();
     for span in capture.spans.iter() {
         let launch = &plan.launches[span.launch as usize];
-        let (kind, pack, head) = match span.kind {
-            SpanKind::Attention => {
-                let (pack, head) = plan.cta_work(launch, span.cta);
-                ("attention", pack.0.to_string(), head.to_string())
-            }
-            SpanKind::Merge => ("merge", String::new(), String::new()),
+        let work = plan.work_of(launch, span.cta);
+        let kind = match (span.kind, &work.prefill, work.decodes.is_empty()) {
+            (SpanKind::Merge, ..) => "merge",
+            (SpanKind::Attention, Some(_), true) => "prefill",
+            (SpanKind::Attention, Some(_), false) => "prefill+decode",
+            (SpanKind::Attention, None, _) => "attention",
         };
+        let work = if span.kind == SpanKind::Merge { CtaWork::default() } else { work };
+        // Of the virtual decode CTAs that one CTA hosts, the first stands for all.
+        let decode = (!work.decodes.is_empty()).then(|| plan.cta_work(launch, work.decodes.start));
+        let (pack, head) = fields(decode.map(|(pack, head)| (pack.0, head)));
+        let (task, query_head) = fields(work.prefill);
         line!(
             out,
-            "{kind},{},{},{pack},{head},{},{},{},{},{},{}",
+            "{kind},{},{},{pack},{head},{task},{query_head},{},{},{},{},{},{}",
             span.launch,
             span.cta,
             span.sm,
@@ -50,6 +58,11 @@ fn spans(capture: &Capture) -> String {
         );
     }
     out
+}
+
+/// Two numbers as fields, empty where there are none.
+fn fields(pair: Option<(u32, u32)>) -> (String, String) {
+    pair.map_or_else(Default::default, |(a, b)| (a.to_string(), b.to_string()))
 }
 
 fn kernels(capture: &Capture) -> String {

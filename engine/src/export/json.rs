@@ -92,6 +92,10 @@ pub struct PlanJson {
     pub tiles: Vec<TileJson>,
     /// Bytes by kind.
     pub traffic: TrafficJson,
+    /// The prefill chunks; `null` where there is none.
+    pub prefill: Option<PrefillJson>,
+    /// The launch that computes prefill and decode together; `null` where there is none.
+    pub hybrid: Option<HybridJson>,
     /// Block table to launch plan, best of several; `null` where the plan comes from a file.
     pub plan_ns: Option<u64>,
     /// Every choice with what was considered; `null` unless asked for.
@@ -168,6 +172,74 @@ pub fn decisions_json(plan: &LaunchPlan) -> Vec<DecisionJson> {
     plan.decisions.iter().map(decision).collect()
 }
 
+/// The prefill chunks of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PrefillJson {
+    /// Chunks.
+    pub chunks: u64,
+    /// Query tokens of all chunks.
+    pub query_tokens: u64,
+    /// KV tokens at the ends of all chunks.
+    pub kv_tokens: u64,
+    /// Blocks of query rows × ranges of KV, per query head.
+    pub tasks: u64,
+    /// Thread blocks over all heads.
+    pub ctas: u64,
+    /// Most ranges that the KV of a chunk is cut into.
+    pub splits: u32,
+    /// Query rows of a task.
+    pub tile_m: u32,
+    /// KV tokens of one step.
+    pub tile_n: u32,
+}
+
+/// A launch that computes prefill and decode together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct HybridJson {
+    /// Prefill CTAs.
+    pub prefill_ctas: u32,
+    /// Decode CTAs, each virtual one counted.
+    pub decode_ctas: u32,
+    /// CTAs that host prefill.
+    pub prefill_slots: u32,
+    /// CTAs that host decode.
+    pub decode_slots: u32,
+    /// CTAs of the launch.
+    pub grid: u32,
+    /// Prefill tickets in a row; `null` where CTAs do not choose by ticket.
+    pub ratio_prefill: Option<u32>,
+    /// Decode tickets after them.
+    pub ratio_decode: Option<u32>,
+}
+
+fn prefill_json(plan: &LaunchPlan) -> Option<PrefillJson> {
+    let prefill = &plan.prefill;
+    let first = prefill.tasks.first()?;
+    Some(PrefillJson {
+        chunks: prefill.chunks.len() as u64,
+        query_tokens: prefill.rows(),
+        kv_tokens: prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum(),
+        tasks: prefill.tasks.len() as u64,
+        ctas: prefill.tasks.len() as u64 * u64::from(plan.shape.query_heads),
+        splits: prefill.chunks.iter().map(|chunk| chunk.splits).max().unwrap_or(1),
+        tile_m: first.tile.m,
+        tile_n: first.tile.n,
+    })
+}
+
+fn hybrid_json(plan: &LaunchPlan) -> Option<HybridJson> {
+    let figures = plan.hybrid_figures()?;
+    Some(HybridJson {
+        prefill_ctas: figures.prefill_ctas,
+        decode_ctas: figures.decode_ctas,
+        prefill_slots: figures.prefill_slots,
+        decode_slots: figures.decode_slots,
+        grid: figures.grid,
+        ratio_prefill: figures.tickets.map(|tickets| tickets.prefill),
+        ratio_decode: figures.tickets.map(|tickets| tickets.period - tickets.prefill),
+    })
+}
+
 /// The plan object.
 pub fn plan_json(batch: &Batch, tree: &PrefixTree, plan: &LaunchPlan, plan_time: Option<Duration>) -> PlanJson {
     let shape = &plan.shape;
@@ -193,6 +265,8 @@ pub fn plan_json(batch: &Batch, tree: &PrefixTree, plan: &LaunchPlan, plan_time:
         max_partials_per_query: plan.merge.max_partials(),
         tiles: plan.tiles().into_iter().map(|(tile, packs)| TileJson { m: tile.m, n: tile.n, packs }).collect(),
         traffic: traffic_json(&crate::metrics::traffic(plan, batch, tree)),
+        prefill: prefill_json(plan),
+        hybrid: hybrid_json(plan),
         plan_ns: plan_time.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
         decisions: None,
     }

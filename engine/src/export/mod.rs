@@ -5,7 +5,7 @@ mod json;
 
 pub use csv::csv_tables;
 pub use json::{
-    BandwidthJson, BatchJson, BubbleJson, CheckJson, CompareJson, ConstantJson, DecisionJson, LaunchCountsJson,
-    MeasuredJson, PlanJson, RunJson, SCHEMA, SeriesJson, TileJson, TrafficJson, WayJson, compare_json, decisions_json,
-    plan_json, run_json,
+    BandwidthJson, BatchJson, BubbleJson, CheckJson, CompareJson, ConstantJson, DecisionJson, HybridJson,
+    LaunchCountsJson, MeasuredJson, PlanJson, PrefillJson, RunJson, SCHEMA, SeriesJson, TileJson, TrafficJson, WayJson,
+    compare_json, decisions_json, plan_json, run_json,
 };

@@ -70,6 +70,11 @@ pub struct SimConstants {
     pub l2_latency: Nanos,
     /// Tensor rate that an attention kernel reaches, as a fraction of the data sheet's.
     pub tensor_efficiency: f64,
+    /// Tensor rate that a GPU full of prefill reaches with `mma.sync` (FlashAttention 2), as a
+    /// fraction of the data sheet's.
+    pub prefill_efficiency: f64,
+    /// Exponentials of one SM per second.
+    pub exp_per_sm_per_s: u64,
     /// From the start of a launch on an idle stream to the first CTA's first instruction.
     pub launch_latency: Nanos,
     /// From the end of one kernel to the start of the next on the same stream.
@@ -155,12 +160,14 @@ impl Device {
             || self.tensor_flops == 0
             || self.sim.sm_bytes_per_s == 0
             || self.sim.l2_bytes_per_s == 0
+            || self.sim.exp_per_sm_per_s == 0
         {
             return wrong("bandwidths and rates must be above zero");
         }
         for (name, fraction) in [
             ("sim.hbm_efficiency", self.sim.hbm_efficiency),
             ("sim.tensor_efficiency", self.sim.tensor_efficiency),
+            ("sim.prefill_efficiency", self.sim.prefill_efficiency),
             ("sim.l2_useful_fraction", self.sim.l2_useful_fraction),
         ] {
             if !(fraction > 0.0 && fraction <= 1.0) {

@@ -8,7 +8,7 @@
 
 use crate::capture::{Capture, Counter, CounterSeries, SpanKind};
 use crate::metrics::Traffic;
-use crate::plan::LaunchPlan;
+use crate::plan::{Launch, LaunchPlan};
 use crate::units::{Bytes, Nanos};
 
 /// Name of the series of bytes read from DRAM, in B/s.
@@ -44,6 +44,13 @@ pub fn bandwidth(traffic: &Traffic, capture: &Capture) -> Bandwidth {
     }
 }
 
+/// KV tokens that a CTA loads for the heads that it computes.
+fn tokens_of(plan: &LaunchPlan, launch: &Launch, cta: u32) -> u64 {
+    let work = plan.work_of(launch, cta);
+    let prefill = work.prefill.map_or(0, |(task, _)| plan.prefill.tasks[task as usize].tokens().0);
+    prefill + work.decodes.map(|index| plan.pack(plan.cta_work(launch, index).0).tokens.0).sum::<u64>()
+}
+
 fn series(capture: &Capture) -> Option<&CounterSeries> {
     capture.counters.iter().find(|series| series.name == DRAM_READ && series.step > Nanos::ZERO)
 }
@@ -72,9 +79,7 @@ pub fn bandwidth_over_time(plan: &LaunchPlan, capture: &Capture, bins: usize) ->
             if launch.kind.is_merge() || span.cta >= plan.cta_count(launch) {
                 continue;
             }
-            let (pack, head) = plan.cta_work(launch, span.cta);
-            let heads = u64::from(plan.cta_heads(pack, head));
-            let bytes = plan.shape.kv_bytes_per_token_head() * plan.pack(pack).tokens.0 * heads;
+            let bytes = plan.shape.kv_bytes_per_token_head() * tokens_of(plan, launch, span.cta);
             spread(&mut sums, step as f64, (span.begin.as_f64(), span.loop_end.as_f64()), bytes.as_f64());
         }
         "issued_read"

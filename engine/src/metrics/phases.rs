@@ -163,6 +163,13 @@ fn waits_for_another_stream(plan: &LaunchPlan, launch: &Launch) -> bool {
 /// Lanes an SM that CTAs of a launch can hold by shared memory and registers; 0 where the device is
 /// not in the table, so that what was seen counts alone.
 fn room(plan: &LaunchPlan, launch: &Launch) -> u32 {
-    let (LaunchKind::Attention(tile) | LaunchKind::Persistent(tile)) = launch.kind else { return 0 };
-    hw::find(&plan.device).map_or(0, |device| tile::occupancy(device, tile, plan.shape.head_dim, plan.shape.dtype))
+    let Ok(device) = hw::find(&plan.device) else { return 0 };
+    match launch.kind {
+        LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => {
+            tile::occupancy(device, tile, plan.shape.head_dim, plan.shape.dtype)
+        }
+        LaunchKind::Prefill(kernel) => tile::resident(device, &kernel.cta),
+        LaunchKind::Hybrid(kernel) => tile::resident(device, &kernel.cta),
+        LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => 0,
+    }
 }

@@ -15,6 +15,15 @@
 //! compulsory       unique tokens · kv1 + B · q1 + B · o1
 //! ```
 //!
+//! Of a prefill chunk of c tokens that ends at KV length K in s splits, with every query head reading
+//! for itself,
+//!
+//! ```text
+//! KV read          Hq · Σ row blocks (tokens up to the causal bound of the block) · 2·d·b
+//! Q read           s · c · q1            partials  s · c · p1 written, and read, where s > 1
+//! output           c · o1                compulsory  K · kv1 + c · q1 + c · o1
+//! ```
+//!
 //! Issued bytes are what the CTAs load; L2 absorbs part of a re-read, so DRAM bytes lie between
 //! compulsory and issued. Worked number (32/8, d 128, f16): configuration 9 of PAT reads 16,896
 //! tokens × 4,096 B = 69,206,016 B of KV and writes 512 partials × 16,512 B = 8,454,144 B.
@@ -65,13 +74,31 @@ pub fn traffic(plan: &LaunchPlan, batch: &Batch, tree: &PrefixTree) -> Traffic {
     let (partial_write, partial_read) = partials(plan);
     let decodes = batch.decodes().count() as u64;
     let outputs = shape.query_bytes() * decodes;
+    let prefill = prefill_traffic(plan);
     Traffic {
-        kv_read: shape.kv_bytes_per_token() * plan.kv_tokens_read().0,
-        q_read: shape.query_bytes() * slots,
-        partial_write,
-        partial_read,
+        kv_read: shape.kv_bytes_per_token() * plan.kv_tokens_read().0 + prefill.kv_read,
+        q_read: shape.query_bytes() * slots + prefill.q_read,
+        partial_write: partial_write + prefill.partial_write,
+        partial_read: partial_read + prefill.partial_read,
+        output_write: outputs + prefill.output_write,
+        compulsory: shape.kv_bytes_per_token() * tree.unique_tokens().0 + outputs + outputs + prefill.compulsory,
+    }
+}
+
+/// Traffic of the prefill chunks alone.
+fn prefill_traffic(plan: &LaunchPlan) -> Traffic {
+    let (shape, prefill) = (&plan.shape, &plan.prefill);
+    let rows: u64 = prefill.tasks.iter().map(|task| u64::from(task.rows())).sum();
+    let kv: u64 = prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum();
+    let partials = shape.partial_bytes() * u64::from(prefill.slots);
+    let outputs = shape.query_bytes() * prefill.rows();
+    Traffic {
+        kv_read: shape.kv_bytes_per_token_head() * (prefill.tokens_read().0 * u64::from(shape.query_heads)),
+        q_read: shape.query_bytes() * rows,
+        partial_write: partials,
+        partial_read: partials,
         output_write: outputs,
-        compulsory: shape.kv_bytes_per_token() * tree.unique_tokens().0 + outputs + outputs,
+        compulsory: shape.kv_bytes_per_token() * kv + outputs + outputs,
     }
 }
 

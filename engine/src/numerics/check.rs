@@ -12,10 +12,12 @@ use crate::numerics::input::{HeadKv, Input};
 use crate::numerics::reference::attention_row;
 use crate::plan::LaunchPlan;
 use crate::units::QueryIdx;
-use crate::workload::Batch;
+use crate::workload::{Batch, Request, RequestKind};
 
 /// Tokens of all checked rows together: what a CPU core does in about a second.
 const TOKEN_BUDGET: u64 = 1 << 21;
+/// Most rows of prefill chunks beyond one of each, of a batch that is sampled.
+const MORE_PREFILL_ROWS: usize = 4096;
 
 /// What a check found.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,8 +30,38 @@ pub struct CheckReport {
     pub max_rel_err: f64,
 }
 
+/// One row of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckedRow {
+    /// The request.
+    pub query: QueryIdx,
+    /// Row of its prefill chunk; none for a decode, which has one.
+    pub row: Option<u32>,
+    /// Query head.
+    pub head: u32,
+}
+
+impl CheckedRow {
+    /// Its query.
+    pub(super) fn q(&self, input: &Input) -> Vec<f32> {
+        match self.row {
+            Some(row) => input.prefill_query(self.query, row, self.head),
+            None => input.query(self.query, self.head),
+        }
+    }
+
+    /// KV tokens that it attends to.
+    pub(super) fn tokens(&self, batch: &Batch) -> u64 {
+        let request = batch.request(self.query);
+        match (request.kind, self.row) {
+            (RequestKind::Prefill { chunk }, Some(row)) => request.kv.0 - chunk.0 + u64::from(row) + 1,
+            _ => request.kv.0,
+        }
+    }
+}
+
 /// Runs the plan on the CPU and compares. All rows of a small batch; of a large one a random
-/// sample, spread over queries and heads, that stays within about a second of work.
+/// sample, spread over queries, rows and heads, that stays within about a second of work.
 ///
 /// # Errors
 /// [`crate::Error::Cancelled`].
@@ -45,14 +77,13 @@ pub fn check(batch: &Batch, plan: &LaunchPlan, seed: u64, cancel: &Cancel) -> Re
 pub fn check_all(batch: &Batch, plans: &[&LaunchPlan], seed: u64, cancel: &Cancel) -> Result<Vec<CheckReport>> {
     let input = Input::new(seed, batch.shape);
     let owners: Vec<SlotOwners<'_>> = plans.iter().map(|plan| SlotOwners::new(plan)).collect();
-    let rows = |kv: &HeadKv, query: QueryIdx, head: u32| {
-        owners.iter().map(|owners| plan_row(batch, owners, &input, kv, query, head)).collect()
-    };
+    let rows =
+        |kv: &HeadKv, row: &CheckedRow| owners.iter().map(|owners| plan_row(batch, owners, &input, kv, row)).collect();
     check_rows(batch, (seed, plans.len()), cancel, rows)
 }
 
 /// Compares rows that `count` plans computed from [`Input`] of `seed` with one reference, as [`check`] does.
-/// `outputs` gives the row of one query and query head as each computed it, `[d]`. One report a plan.
+/// `outputs` gives one row as each computed it, `[d]`. One report a plan.
 ///
 /// # Errors
 /// [`crate::Error::Cancelled`].
@@ -60,14 +91,14 @@ pub fn check_rows(
     batch: &Batch,
     (seed, count): (u64, usize),
     cancel: &Cancel,
-    outputs: impl Fn(&HeadKv, QueryIdx, u32) -> Vec<Vec<f32>> + Sync,
+    outputs: impl Fn(&HeadKv, &CheckedRow) -> Vec<Vec<f32>> + Sync,
 ) -> Result<Vec<CheckReport>> {
     let input = Input::new(seed, batch.shape);
     let by_head = sample(batch, seed);
     let rows = by_head.iter().map(|rows| rows.len() as u64).sum();
     // With fewer KV heads than cores the rows of a head are shared out, though each part draws its own KV.
     let parts = rayon::current_num_threads().div_ceil(by_head.len().max(1));
-    let tasks: Vec<(u32, &[(QueryIdx, u32)])> = by_head
+    let tasks: Vec<(u32, &[CheckedRow])> = by_head
         .iter()
         .enumerate()
         .flat_map(|(kv_head, rows)| {
@@ -78,33 +109,50 @@ pub fn check_rows(
         .into_par_iter()
         .map(|rows| head_errors(batch, (&input, count), rows, cancel, &outputs))
         .collect::<Result<_>>()?;
-    let rows_total = batch.decodes().count() as u64 * u64::from(batch.shape.query_heads);
+    let rows_total = batch.requests().iter().map(rows_of).sum::<u64>() * u64::from(batch.shape.query_heads);
     let worst = |plan: usize| errors.iter().map(|of_head| of_head[plan]).fold(0.0, larger);
     Ok((0..count).map(|plan| CheckReport { rows, rows_total, max_rel_err: worst(plan) }).collect())
 }
 
-/// Rows to check, (query, query head), by KV head.
-fn sample(batch: &Batch, seed: u64) -> Vec<Vec<(QueryIdx, u32)>> {
+/// Query rows of a request.
+fn rows_of(request: &Request) -> u64 {
+    match request.kind {
+        RequestKind::Decode => 1,
+        RequestKind::Prefill { chunk } => chunk.0,
+    }
+}
+
+/// Rows to check by KV head. Where not all can be, each request in turn gives one row, decodes and
+/// prefill chunks in random order, until the work is enough.
+fn sample(batch: &Batch, seed: u64) -> Vec<Vec<CheckedRow>> {
     let shape = &batch.shape;
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut queries: Vec<QueryIdx> = batch.decodes().map(|(query, _)| query).collect();
     let mut by_head = vec![Vec::new(); shape.kv_heads as usize];
-    let everything = batch.decode_tokens().0 * u64::from(shape.query_heads);
-    if everything <= TOKEN_BUDGET {
+    let mut put = |row: CheckedRow| by_head[(row.head / shape.group()) as usize].push(row);
+    let row = |query: QueryIdx, row: u64, head: u32| {
+        let row = (!batch.request(query).is_decode()).then_some(row as u32);
+        CheckedRow { query, row, head }
+    };
+    let mut queries: Vec<QueryIdx> = (0..batch.requests().len()).map(QueryIdx::from).collect();
+    let everything: u64 = batch.requests().iter().map(|request| rows_of(request) * request.kv.0).sum();
+    if everything * u64::from(shape.query_heads) <= TOKEN_BUDGET {
         for head in 0..shape.query_heads {
-            by_head[(head / shape.group()) as usize].extend(queries.iter().map(|query| (*query, head)));
+            for query in &queries {
+                (0..rows_of(batch.request(*query))).for_each(|at| put(row(*query, at, head)));
+            }
         }
         return by_head;
     }
     queries.shuffle(&mut rng);
+    // Prefill rows beyond the first of each chunk come after every request had one.
+    let more: Vec<QueryIdx> = batch.prefills().map(|(query, _)| query).collect();
+    let mut turns = queries.into_iter().chain(more.into_iter().cycle().take(MORE_PREFILL_ROWS));
     let mut left = TOKEN_BUDGET;
-    for query in queries {
+    while let Some(query) = turns.next().filter(|_| left > 0) {
         let head = rng.random_range(0..shape.query_heads);
-        by_head[(head / shape.group()) as usize].push((query, head));
-        left = left.saturating_sub(batch.request(query).kv.0);
-        if left == 0 {
-            break;
-        }
+        let chosen = row(query, rng.random_range(0..rows_of(batch.request(query))), head);
+        left = left.saturating_sub(chosen.tokens(batch));
+        put(chosen);
     }
     by_head
 }
@@ -113,19 +161,19 @@ fn sample(batch: &Batch, seed: u64) -> Vec<Vec<(QueryIdx, u32)>> {
 fn head_errors(
     batch: &Batch,
     (input, count): (&Input, usize),
-    (kv_head, rows): (u32, &[(QueryIdx, u32)]),
+    (kv_head, rows): (u32, &[CheckedRow]),
     cancel: &Cancel,
-    outputs: &(impl Fn(&HeadKv, QueryIdx, u32) -> Vec<Vec<f32>> + Sync),
+    outputs: &(impl Fn(&HeadKv, &CheckedRow) -> Vec<Vec<f32>> + Sync),
 ) -> Result<Vec<f64>> {
     let mut kv = HeadKv::new(*input, kv_head);
     let mut worst = vec![0.0; count];
-    for (query, head) in rows {
+    for row in rows {
         cancel.check()?;
-        for block in batch.tables().row(*query) {
+        for block in batch.tables().row(row.query) {
             kv.draw(*block);
         }
-        let reference = attention_row(batch, input, &kv, *query, *head);
-        for (worst, output) in worst.iter_mut().zip(outputs(&kv, *query, *head)) {
+        let reference = attention_row(batch, input, &kv, row);
+        for (worst, output) in worst.iter_mut().zip(outputs(&kv, row)) {
             *worst = larger(*worst, relative_error(&output, &reference));
         }
     }

@@ -3,13 +3,16 @@
 //! rounds that the system prescribes. Partials that are stored in the element type of the batch are
 //! rounded to it.
 
+use std::ops::Range;
+
+use crate::numerics::check::CheckedRow;
 use crate::numerics::input::{HeadKv, Input};
 use crate::numerics::state::{Partial, Running, merge};
-use crate::plan::{LaunchKind, LaunchPlan, PlannedPack};
-use crate::units::QueryIdx;
+use crate::plan::{LaunchKind, LaunchPlan, PlannedPack, PrefillChunk, PrefillTask};
+use crate::units::{BlockIdx, QueryIdx};
 use crate::workload::{Batch, Dtype, PartialForm};
 
-/// Finds the pack that writes a slot.
+/// Finds the pack or prefill task that writes a slot.
 #[derive(Debug)]
 pub(super) struct SlotOwners<'a> {
     plan: &'a LaunchPlan,
@@ -19,6 +22,8 @@ pub(super) struct SlotOwners<'a> {
     rows: Vec<Vec<(u32, u32)>>,
     /// How each slot is stored; see [`LaunchPlan::slot_forms`].
     forms: Vec<Option<PartialForm>>,
+    /// Task of each prefill slot.
+    prefill_owner: Vec<u32>,
 }
 
 impl<'a> SlotOwners<'a> {
@@ -30,25 +35,40 @@ impl<'a> SlotOwners<'a> {
                 owner[slot as usize] = at as u32;
             }
         }
-        Self { plan, owner, rows: rows_of_queries(plan), forms: plan.slot_forms() }
+        let mut prefill_owner = vec![u32::MAX; plan.prefill.slots as usize];
+        for (at, task) in plan.prefill.tasks.iter().enumerate() {
+            let begin = task.slots_begin.map_or(0..0, |slot| slot..slot + task.rows());
+            begin.for_each(|slot| prefill_owner[slot as usize] = at as u32);
+        }
+        Self { plan, owner, rows: rows_of_queries(plan), forms: plan.slot_forms(), prefill_owner }
     }
 
     fn pack(&self, slot: u32) -> Option<&PlannedPack> {
         self.plan.packs.get(*self.owner.get(slot as usize)? as usize)
     }
+
+    /// The task that writes the partial of `row` of a chunk into a slot.
+    fn task(&self, slot: u32, chunk: &PrefillChunk, row: u32) -> Option<&PrefillTask> {
+        let task = self.plan.prefill.tasks.get(*self.prefill_owner.get(slot as usize)? as usize)?;
+        let right = task.query == chunk.query && slot - task.slots_begin? + task.rows_begin == row;
+        right.then_some(task)
+    }
 }
 
-/// The output row of one query and query head under the plan, `[d]`.
+/// The output of one row under the plan, `[d]`.
 pub(super) fn plan_row(
     batch: &Batch,
     owners: &SlotOwners<'_>,
     input: &Input,
     kv: &HeadKv,
-    query: QueryIdx,
-    head: u32,
+    row: &CheckedRow,
 ) -> Vec<f32> {
     let head_dim = batch.shape.head_dim as usize;
-    let q = input.query(query, head);
+    let q = row.q(input);
+    if let Some(at) = row.row {
+        return merge(prefill_partials(batch, owners, (row.query, at), kv, &q).iter(), head_dim).o;
+    }
+    let query = row.query;
     let slots = owners.plan.merge.of(query);
     let mut partials: Vec<Partial> = slots
         .iter()
@@ -120,20 +140,48 @@ fn rows_of_queries(plan: &LaunchPlan) -> Vec<Vec<(u32, u32)>> {
     rows
 }
 
+/// The partials of one prefill row: of the one task that has it, or of those that write its slots.
+fn prefill_partials(
+    batch: &Batch,
+    owners: &SlotOwners<'_>,
+    (query, row): (QueryIdx, u32),
+    kv: &HeadKv,
+    q: &[f32],
+) -> Vec<Partial> {
+    // Somebody else's slot, or nobody's: what a kernel would read there is garbage.
+    let poison = || garbage(q.len());
+    let prefill = &owners.plan.prefill;
+    let Some(chunk) = prefill.chunks.iter().find(|chunk| chunk.query == query) else { return vec![poison()] };
+    let one = |task: &PrefillTask| {
+        let seen = task.seen_by(row);
+        run(batch, batch.tables().row(query), seen, task.tile.n, kv, q)
+    };
+    if chunk.splits > 1 {
+        return chunk.slots_of(row).map(|slot| owners.task(slot, chunk, row).map_or_else(poison, one)).collect();
+    }
+    let tasks = &prefill.tasks[chunk.tasks_begin as usize..chunk.tasks_end as usize];
+    let own = tasks.iter().filter(|task| (task.rows_begin..task.rows_end).contains(&row));
+    own.map(one).collect()
+}
+
 /// The partial of one query row over one pack. Blocks come from the pack's first query, as on the
 /// GPU, so a pack whose queries do not share them gives a wrong result here too.
 fn partial(batch: &Batch, plan: &LaunchPlan, pack: &PlannedPack, kv: &HeadKv, q: &[f32]) -> Partial {
-    let block_size = batch.shape.block_size;
     let first_query = plan.queries[pack.slots_begin as usize];
     let blocks = &batch.tables().row(first_query)[pack.blocks_begin as usize..pack.blocks_end as usize];
+    run(batch, blocks, 0..pack.tokens.0 as u32, pack.tile.n, kv, q)
+}
+
+/// One query row over a range of the tokens of `blocks`, `step` tokens at a time.
+fn run(batch: &Batch, blocks: &[BlockIdx], range: Range<u32>, step: u32, kv: &HeadKv, q: &[f32]) -> Partial {
+    let block_size = batch.shape.block_size;
     let place = |token: u32| (blocks[(token / block_size) as usize], token % block_size);
     let scale = 1.0 / (batch.shape.head_dim as f32).sqrt();
-    let tokens = pack.tokens.0 as u32;
     let mut running = Running::new(q.len());
-    let mut begin = 0;
-    let mut scores = Vec::with_capacity(pack.tile.n as usize);
-    while begin < tokens {
-        let end = tokens.min(begin + pack.tile.n);
+    let mut begin = range.start;
+    let mut scores = Vec::with_capacity(step as usize);
+    while begin < range.end {
+        let end = range.end.min(begin + step);
         scores.clear();
         scores.extend((begin..end).map(|token| {
             let (block, at) = place(token);

@@ -22,6 +22,8 @@ pub enum Tensor {
     K = 2,
     /// The values.
     V = 3,
+    /// The rows of prefill chunks; a chunk's row r lies at `[request << 32 | r, head, d]`.
+    PrefillQ = 4,
 }
 
 impl Input {
@@ -33,6 +35,11 @@ impl Input {
     /// One query row of one query head, `[d]`.
     pub fn query(&self, query: QueryIdx, head: u32) -> Vec<f32> {
         self.row(Tensor::Q, u64::from(query.0), u64::from(head))
+    }
+
+    /// One row of a prefill chunk and one query head, `[d]`.
+    pub fn prefill_query(&self, query: QueryIdx, row: u32, head: u32) -> Vec<f32> {
+        self.row(Tensor::PrefillQ, u64::from(query.0) << 32 | u64::from(row), u64::from(head))
     }
 
     /// K row of one token of a block for one KV head, `[d]`.
@@ -53,7 +60,7 @@ impl Input {
     /// place there, as the GPU does when it fills its buffers.
     fn row(&self, tensor: Tensor, major: u64, head: u64) -> Vec<f32> {
         let heads = match tensor {
-            Tensor::Q => self.shape.query_heads,
+            Tensor::Q | Tensor::PrefillQ => self.shape.query_heads,
             Tensor::K | Tensor::V => self.shape.kv_heads,
         };
         let first = (major * u64::from(heads) + head) * u64::from(self.shape.head_dim);

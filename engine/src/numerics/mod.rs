@@ -7,6 +7,6 @@ mod input;
 mod reference;
 mod state;
 
-pub use check::{CheckReport, check, check_all, check_rows};
+pub use check::{CheckReport, CheckedRow, check, check_all, check_rows};
 pub use input::{HeadKv, Input, Tensor};
 pub use state::{Partial, merge};

@@ -1,17 +1,18 @@
 //! Attention in f64, straight from the definition.
 
+use crate::numerics::check::CheckedRow;
 use crate::numerics::input::{HeadKv, Input};
-use crate::units::QueryIdx;
 use crate::workload::Batch;
 
-/// The output row of one query and query head, `[d]`: softmax(q·Kᵀ/√d)·V over all its tokens.
-pub(super) fn attention_row(batch: &Batch, input: &Input, kv: &HeadKv, query: QueryIdx, head: u32) -> Vec<f64> {
+/// The output row of one query row and query head, `[d]`: softmax(q·Kᵀ/√d)·V over all the tokens
+/// that it attends to, which for row r of a prefill chunk of c tokens are the first K − c + r + 1.
+pub(super) fn attention_row(batch: &Batch, input: &Input, kv: &HeadKv, row: &CheckedRow) -> Vec<f64> {
     let shape = &batch.shape;
-    let q: Vec<f64> = input.query(query, head).into_iter().map(f64::from).collect();
+    let q: Vec<f64> = row.q(input).into_iter().map(f64::from).collect();
+    let tokens = row.tokens(batch) as u32;
     let scale = 1.0 / f64::from(shape.head_dim).sqrt();
-    let row = batch.tables().row(query);
-    let tokens = batch.request(query).kv.0 as u32;
-    let place = |token: u32| (row[(token / shape.block_size) as usize], token % shape.block_size);
+    let blocks = batch.tables().row(row.query);
+    let place = |token: u32| (blocks[(token / shape.block_size) as usize], token % shape.block_size);
     let scores: Vec<f64> = (0..tokens)
         .map(|token| {
             let (block, at) = place(token);

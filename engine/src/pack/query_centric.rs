@@ -2,7 +2,7 @@
 
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::Result;
-use crate::pack::splits::push_pieces;
+use crate::pack::splits::{Waves, push_pieces};
 use crate::pack::{Pack, PackInput, Packing, Scheduler};
 use crate::tile::{self, Tile, TileRule};
 use crate::units::{NodeIdx, Tokens};
@@ -106,77 +106,26 @@ fn tokens_per_step(head_dim: u32) -> u32 {
     }
 }
 
-/// FlashAttention 2's number of KV splits: the smallest with at least 85 % of the best wave
-/// efficiency, one if the batch already fills 80 % of two CTAs an SM.
+/// FlashAttention 2's number of KV splits for two CTAs an SM, by [`Waves`].
 ///
-/// Worked number: one request, 8 KV heads, 4,096 tokens, 108 SMs: budget 216, 8 CTAs unsplit,
-/// 32 blocks; 16 splits give 128 CTAs, 59 % of a wave, and no eligible number of at most 32 gets
-/// past 118 % of that, so 16.
+/// Worked number: one request, 8 KV heads, 4,096 tokens, 108 SMs: 8 CTAs of a budget of 216, 32
+/// blocks, so 16 splits.
 pub(crate) fn split_count(q: &SplitQuestion) -> u32 {
-    count_within(q, FULL, KEPT)
-}
-
-/// Share of two CTAs an SM from which nothing is split.
-const FULL: f64 = 0.8;
-/// Share of the best wave efficiency that is enough.
-const KEPT: f64 = 0.85;
-
-/// The heuristic with its two constants open.
-fn count_within(q: &SplitQuestion, full: f64, kept: f64) -> u32 {
-    if f64::from(q.ctas()) >= full * f64::from(q.lanes()) {
-        return 1;
-    }
-    let efficiencies = q.efficiencies();
-    let best = efficiencies.iter().map(|(_, efficiency)| *efficiency).fold(0.0, f64::max);
-    efficiencies.iter().find(|(_, efficiency)| *efficiency >= kept * best).map_or(1, |(splits, _)| *splits)
+    q.waves().count()
 }
 
 /// The constant that decided, and its nearest value beyond which the number of splits is another.
 pub(crate) fn split_constant(q: &SplitQuestion) -> RuleConstant {
-    let share = f64::from(q.ctas()) / f64::from(q.lanes());
-    if share >= FULL {
-        let flips = count_within(q, f64::INFINITY, KEPT) != 1;
-        return RuleConstant {
-            name: "share of two CTAs an SM that is full",
-            value: FULL,
-            flips_at: flips.then_some(share),
-        };
-    }
-    let taken = split_count(q);
-    let efficiencies = q.efficiencies();
-    let best = efficiencies.iter().map(|(_, efficiency)| *efficiency).fold(f64::MIN_POSITIVE, f64::max);
-    // Above its own share of the best a larger number is taken; at that of a smaller one, the smaller.
-    let own = efficiencies.iter().find(|(splits, _)| *splits == taken).map(|(_, efficiency)| efficiency / best);
-    let fewer = efficiencies.iter().take_while(|(splits, _)| *splits < taken).map(|(_, efficiency)| efficiency / best);
-    let flips = own.filter(|share| *share < 1.0).into_iter().chain(fewer);
-    RuleConstant {
-        name: "share of the best wave efficiency that is enough",
-        value: KEPT,
-        flips_at: flips.min_by(|a, b| (a - KEPT).abs().total_cmp(&(b - KEPT).abs())),
-    }
+    q.waves().constant()
 }
 
 impl SplitQuestion {
-    /// CTAs without splitting.
-    fn ctas(&self) -> u32 {
-        self.requests * self.kv_heads * self.rows.div_ceil(64)
-    }
-
-    /// Two CTAs an SM.
-    fn lanes(&self) -> u32 {
-        2 * self.sm_count
-    }
-
-    /// Numbers of splits that change the length of a piece, with the share of their waves that is used.
-    fn efficiencies(&self) -> Vec<(u32, f64)> {
+    /// What the wave rule looks at, with blocks of 64 rows and two CTAs an SM.
+    fn waves(&self) -> Waves {
+        let lanes = 2 * self.sm_count;
         let blocks = self.longest_kv.div_ceil(u64::from(tokens_per_step(self.head_dim))) as u32;
-        let cap = MOST_SPLITS.min(self.lanes()).min(blocks).max(1);
-        let eligible = |s: &u32| *s == 1 || blocks.div_ceil(*s) != blocks.div_ceil(*s - 1);
-        let efficiency = |s: u32| {
-            let waves = f64::from(self.ctas() * s) / f64::from(self.lanes());
-            (s, waves / waves.ceil())
-        };
-        (1..=cap).filter(eligible).map(efficiency).collect()
+        let ctas = self.requests * self.kv_heads * self.rows.div_ceil(64);
+        Waves { ctas, lanes, blocks, cap: MOST_SPLITS.min(lanes).min(blocks).max(1) }
     }
 }
 
@@ -220,7 +169,9 @@ mod tests {
             let Some(flip) = constant.flips_at else { continue };
             told += 1;
             let with = |value| {
-                if constant.value == FULL { count_within(&q, value, KEPT) } else { count_within(&q, FULL, value) }
+                let (full, kept) =
+                    if constant.value == Waves::FULL { (value, Waves::KEPT) } else { (Waves::FULL, value) };
+                q.waves().count_within(full, kept)
             };
             let beyond = if flip > constant.value { flip * (1.0 + 1e-9) } else { flip * (1.0 - 1e-9) };
             let before = f64::midpoint(flip, constant.value);

@@ -41,6 +41,90 @@ pub(super) fn split_above_mean(input: &PackInput<'_>, packing: &mut Packing) {
     packing.packs = out;
 }
 
+/// FlashAttention 2's rule for splitting KV: the smallest number of splits with at least 85 % of the
+/// best wave efficiency, and one if the grid alone fills 80 % of the lanes.
+///
+/// Worked number: 8 CTAs, 216 lanes, 32 blocks: 16 splits give 128 CTAs, 59 % of a wave, and no
+/// eligible number of at most 32 gets past 118 % of that, so 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waves {
+    /// CTAs without splitting.
+    pub ctas: u32,
+    /// CTAs that run at once.
+    pub lanes: u32,
+    /// KV blocks of the longest row.
+    pub blocks: u32,
+    /// Most splits, at least one.
+    pub cap: u32,
+}
+
+impl Waves {
+    /// Share of the lanes from which nothing is split.
+    pub(super) const FULL: f64 = 0.8;
+    /// Share of the best wave efficiency that is enough.
+    pub(super) const KEPT: f64 = 0.85;
+
+    /// Number of splits.
+    pub fn count(&self) -> u32 {
+        self.count_within(Self::FULL, Self::KEPT)
+    }
+
+    /// The rule with its two constants open.
+    pub(super) fn count_within(&self, full: f64, kept: f64) -> u32 {
+        if f64::from(self.ctas) >= full * f64::from(self.lanes) {
+            return 1;
+        }
+        let efficiencies = self.efficiencies();
+        let best = efficiencies.iter().map(|(_, efficiency)| *efficiency).fold(0.0, f64::max);
+        efficiencies.iter().find(|(_, efficiency)| *efficiency >= kept * best).map_or(1, |(splits, _)| *splits)
+    }
+
+    /// Numbers of splits that change the length of a piece, with the share of their waves that is used.
+    fn efficiencies(&self) -> Vec<(u32, f64)> {
+        let eligible = |s: &u32| *s == 1 || self.blocks.div_ceil(*s) != self.blocks.div_ceil(*s - 1);
+        let efficiency = |s: u32| {
+            let waves = f64::from(self.ctas * s) / f64::from(self.lanes);
+            (s, waves / waves.ceil())
+        };
+        (1..=self.cap).filter(eligible).map(efficiency).collect()
+    }
+
+    /// The constant that decided, and its nearest value beyond which the number of splits is another.
+    pub fn constant(&self) -> RuleConstant {
+        let share = f64::from(self.ctas) / f64::from(self.lanes);
+        if share >= Self::FULL {
+            let flips = self.count_within(f64::INFINITY, Self::KEPT) != 1;
+            return RuleConstant {
+                name: "share of two CTAs an SM that is full",
+                value: Self::FULL,
+                flips_at: flips.then_some(share),
+            };
+        }
+        let taken = self.count();
+        let efficiencies = self.efficiencies();
+        let best = efficiencies.iter().map(|(_, efficiency)| *efficiency).fold(f64::MIN_POSITIVE, f64::max);
+        // Above its own share of the best a larger number is taken; at that of a smaller one, the smaller.
+        let own = efficiencies.iter().find(|(splits, _)| *splits == taken).map(|(_, efficiency)| efficiency / best);
+        let fewer =
+            efficiencies.iter().take_while(|(splits, _)| *splits < taken).map(|(_, efficiency)| efficiency / best);
+        let flips = own.filter(|share| *share < 1.0).into_iter().chain(fewer);
+        RuleConstant {
+            name: "share of the best wave efficiency that is enough",
+            value: Self::KEPT,
+            flips_at: flips.min_by(|a, b| (a - Self::KEPT).abs().total_cmp(&(b - Self::KEPT).abs())),
+        }
+    }
+}
+
+/// Cuts every pack into pieces of `piece_blocks` blocks; the last one has the rest.
+pub fn cut_into(packing: &mut Packing, piece_blocks: u32, block_size: u32) {
+    let mut out = Vec::with_capacity(2 * packing.packs.len());
+    for pack in std::mem::take(&mut packing.packs) {
+        push_pieces(&mut out, pack, piece_blocks, block_size);
+    }
+    packing.packs = out;
+}
+
 /// Appends `pack` in pieces of `piece_blocks` blocks; the last one has the rest.
 pub(super) fn push_pieces(out: &mut Vec<Pack>, pack: Pack, piece_blocks: u32, block_size: u32) {
     let mut begin = pack.blocks_begin;

@@ -14,7 +14,7 @@ use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject
 use crate::error::{Error, Result};
 use crate::pack::{CtaOrder, Imposed, Pack, PackInput, Packing, Phase};
 use crate::plan::imposed::imposed_launches;
-use crate::plan::{Launch, LaunchKind, LaunchPlan, MergePlan, PlannedPack, Strategy};
+use crate::plan::{Launch, LaunchKind, LaunchPlan, MergePlan, PlannedPack, PrefillPlan, Strategy};
 use crate::tile::{self, Tile, TileRule};
 use crate::units::{PackIdx, QueryIdx};
 
@@ -71,7 +71,8 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
         }
         _ => launches(&packs, choice.strategy, merge.max_partials() > 1),
     };
-    if choice.explain {
+    // With prefill, what runs beside what is a choice of its own (`hybrid`).
+    if choice.explain && input.batch.prefills().next().is_none() {
         decisions.push(explain_launches(input, imposed.is_some(), &launches, packs.len(), choice.strategy));
     }
     Ok(LaunchPlan {
@@ -84,6 +85,7 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
         order,
         launches,
         merge,
+        prefill: PrefillPlan::default(),
         decisions,
     })
 }
@@ -93,10 +95,10 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
 fn check_strategy(imposed: Option<&Imposed>, choice: &PlanChoice) -> Result<()> {
     let unfolded =
         imposed.is_some_and(|imposed| imposed.phases.iter().any(|phase| phase.order == CtaOrder::QueryHeads));
-    if unfolded && choice.strategy == Strategy::Fused {
+    if unfolded && !matches!(choice.strategy, Strategy::Serial | Strategy::Streams) {
         return Err(Error::Unsupported {
-            who: format!("{} under fused", choice.scheduler),
-            limit: "its prefix kernel runs one CTA a query head, and the persistent kernel has one a KV head; use serial or streams".to_owned(),
+            who: format!("{} under {}", choice.scheduler, choice.strategy.name()),
+            limit: "its prefix kernel runs one CTA a query head, and a kernel for all has one a KV head; use serial or streams".to_owned(),
         });
     }
     Ok(())
@@ -158,7 +160,8 @@ fn launches(packs: &[PlannedPack], strategy: Strategy, merge: bool) -> (Vec<Pack
     match strategy {
         Strategy::Serial => by_tile(packs, merge, false),
         Strategy::Streams => by_tile(packs, merge, true),
-        Strategy::Fused => persistent(packs),
+        // The last two come with prefill only, which puts its own launch in the place of these.
+        Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel => persistent(packs),
     }
 }
 
@@ -270,15 +273,15 @@ fn explain_launches(
         Strategy::Serial => more * sim.kernel_gap.as_f64(),
         Strategy::Streams if imposed => more * sim.kernel_gap.as_f64(),
         Strategy::Streams => more.min(1.0) * sim.stream_join.as_f64(),
-        Strategy::Fused => tasks * sim.queue_pop.as_f64(),
+        Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel => tasks * sim.queue_pop.as_f64(),
     };
     let way = |strategy: Strategy| Considered::new(strategy.name(), launches.len() as f64, Price::Time(cost(strategy)));
     Decision {
         subject: Subject::Plan,
         other: None,
         choice: Choice::Launch,
-        considered: Strategy::ALL.map(way).to_vec(),
-        chosen: Strategy::ALL.iter().position(|strategy| *strategy == asked).unwrap_or(0),
+        considered: Strategy::ANY_BATCH.map(way).to_vec(),
+        chosen: Strategy::ANY_BATCH.iter().position(|strategy| *strategy == asked).unwrap_or(0),
         unit: "launches of this plan",
         rule: if imposed && asked != Strategy::Fused {
             "the system prescribes its launches, and the strategy was asked for; the time is that of the gaps between them".into()

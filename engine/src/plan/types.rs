@@ -4,11 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 use crate::pack::CtaOrder;
+use crate::plan::hybrid_kernel::prefill_work;
+use crate::plan::{CtaWork, HybridKernel, PrefillKernel, PrefillPlan};
 use crate::tile::Tile;
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
-use crate::workload::{AttentionShape, PartialForm};
+use crate::workload::{AttentionShape, Batch, PartialForm};
 
-/// How the CTAs of a plan reach the GPU.
+/// How the CTAs of a plan reach the GPU. `hfuse` and `cta-parallel` fuse a prefill with a decode
+/// kernel, so they need both in the batch; the others take any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
@@ -17,13 +20,28 @@ pub enum Strategy {
     /// One stream a tile shape, joined before the merge.
     #[default]
     Streams,
-    /// One persistent launch that takes tasks from a queue and merges when a query's last partial arrives.
+    /// Of decodes: one persistent launch that takes tasks from a queue and merges when a query's last
+    /// partial arrives. With prefill: POD-Attention's kernel, whose CTAs choose by the SM they are on.
     Fused,
+    /// Prefill and decode as warps of the same CTAs (HFuse).
+    #[serde(rename = "hfuse")]
+    HFuse,
+    /// Prefill and decode as CTAs of one launch, in a fixed order.
+    CtaParallel,
 }
 
 impl Strategy {
     /// All of them, in the order of menus.
-    pub const ALL: [Self; 3] = [Self::Serial, Self::Streams, Self::Fused];
+    pub const ALL: [Self; 5] = [Self::Serial, Self::Streams, Self::Fused, Self::HFuse, Self::CtaParallel];
+
+    /// Those that take a batch without prefill, or without decode.
+    pub const ANY_BATCH: [Self; 3] = [Self::Serial, Self::Streams, Self::Fused];
+
+    /// Those that make sense for a batch.
+    pub fn of(batch: &Batch) -> &'static [Self] {
+        let hybrid = batch.prefills().next().is_some() && batch.decodes().next().is_some();
+        if hybrid { &Self::ALL } else { &Self::ANY_BATCH }
+    }
 
     /// Name on the command line.
     pub fn name(self) -> &'static str {
@@ -31,6 +49,8 @@ impl Strategy {
             Self::Serial => "serial",
             Self::Streams => "streams",
             Self::Fused => "fused",
+            Self::HFuse => "hfuse",
+            Self::CtaParallel => "cta-parallel",
         }
     }
 
@@ -38,11 +58,19 @@ impl Strategy {
     pub fn about(self) -> &'static str {
         match self {
             Self::Serial => {
-                "One launch per tile shape on one stream, then the merge: simple, and every launch has its own tail."
+                "One launch per tile shape on one stream, prefill first, then the merge: simple, and every launch has its own tail."
             }
-            Self::Streams => "One stream per tile shape, joined before the merge (PAT section 6): tails overlap.",
+            Self::Streams => {
+                "One stream per tile shape, joined before the merge (PAT section 6), and behind them one for prefill: tails overlap."
+            }
             Self::Fused => {
-                "One persistent launch: workers take tasks from a queue, and the last partial of a query merges it."
+                "One launch for all. Decodes alone: persistent workers take tasks from a queue and merge. With prefill: POD-Attention, where each CTA chooses prefill or decode by a ticket of its SM."
+            }
+            Self::HFuse => {
+                "Prefill and decode as warps of the same CTAs (HFuse, POD section 3.1): always on one SM together, and each CTA waits for its slower half. Needs both."
+            }
+            Self::CtaParallel => {
+                "Prefill and decode as CTAs of one launch in a fixed order (POD section 3.1): nothing says which SM gets what. Needs both."
             }
         }
     }
@@ -93,12 +121,18 @@ pub enum LaunchKind {
     Persistent(Tile),
     /// One CTA a row of a merge that the system prescribes, by its place in [`MergePlan::rounds`].
     MergeRound(u32),
+    /// One CTA a (prefill task, query head).
+    Prefill(PrefillKernel),
+    /// One CTA a prefill row with two or more partials, over all heads.
+    MergePrefill,
+    /// Prefill tasks and the launch's decode packs together.
+    Hybrid(HybridKernel),
 }
 
 impl LaunchKind {
-    /// Whether its CTAs merge and compute no pack.
+    /// Whether its CTAs merge and compute no pack and no prefill task.
     pub fn is_merge(self) -> bool {
-        matches!(self, Self::Merge | Self::MergeRound(_))
+        matches!(self, Self::Merge | Self::MergeRound(_) | Self::MergePrefill)
     }
 }
 
@@ -199,6 +233,11 @@ pub struct LaunchPlan {
     pub launches: Vec<Launch>,
     /// Which partials make up each output.
     pub merge: MergePlan,
+    /// The prefill chunks.
+    ///
+    /// Kept beside the plan in a capture, since it is newer than the first format.
+    #[serde(skip)]
+    pub prefill: PrefillPlan,
     /// Why packs and tiles are as they are; empty unless asked for.
     #[serde(skip)]
     pub decisions: Vec<Decision>,
@@ -277,13 +316,32 @@ impl LaunchPlan {
         match launch.kind {
             LaunchKind::Merge => self.merge.merged_queries().count() as u32,
             LaunchKind::MergeRound(round) => self.merge.rounds.get(round as usize).map_or(0, MergeRound::rows) as u32,
-            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                (launch.packs_end - launch.packs_begin) * self.heads_of(launch)
-            }
+            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => self.decodes_of(launch),
+            LaunchKind::Prefill(kernel) => (kernel.tasks_end - kernel.tasks_begin) * self.shape.query_heads,
+            LaunchKind::MergePrefill => self.prefill.merged_rows() as u32,
+            LaunchKind::Hybrid(kernel) => kernel.grid(self.shape.query_heads, self.decodes_of(launch)),
         }
     }
 
-    /// Which pack and (first) KV head CTA (or task) `cta` of an attention launch computes.
+    /// Decode (pack, head) pairs of a launch.
+    pub fn decodes_of(&self, launch: &Launch) -> u32 {
+        (launch.packs_end - launch.packs_begin) * self.heads_of(launch)
+    }
+
+    /// What CTA (or task) `cta` of a launch computes; nothing for one that merges.
+    pub fn work_of(&self, launch: &Launch, cta: u32) -> CtaWork {
+        match launch.kind {
+            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => CtaWork { prefill: None, decodes: cta..cta + 1 },
+            LaunchKind::Prefill(kernel) => {
+                CtaWork { prefill: Some(prefill_work(kernel.tasks_begin, kernel.tasks_end, cta)), decodes: 0..0 }
+            }
+            LaunchKind::Hybrid(kernel) => kernel.work(self.shape.query_heads, self.decodes_of(launch), cta),
+            LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => CtaWork::default(),
+        }
+    }
+
+    /// Which pack and (first) KV head decode index `cta` of a launch is: the CTA or task itself, but for a
+    /// hybrid launch, where [`Self::work_of`] gives the indices of a CTA.
     pub fn cta_work(&self, launch: &Launch, cta: u32) -> (PackIdx, u32) {
         let packs = launch.packs_end - launch.packs_begin;
         let (pack, head) = match launch.order {
@@ -297,7 +355,9 @@ impl LaunchPlan {
     /// The CTAs (or tasks) of a launch in launch order.
     pub fn ctas(&self, launch: &Launch) -> Vec<u32> {
         let numbers = 0..self.cta_count(launch);
-        if launch.kind.is_merge() || self.packs_of(launch).iter().all(|pack| self.pack(*pack).heads <= 1) {
+        // A hybrid launch numbers virtual CTAs of one head each; see [`Self::work_of`].
+        let by_head = matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_));
+        if !by_head || self.packs_of(launch).iter().all(|pack| self.pack(*pack).heads <= 1) {
             return numbers.collect();
         }
         let first_of_its_heads = |cta: &u32| {
@@ -315,8 +375,13 @@ impl LaunchPlan {
     /// CTAs over all heads, merge excluded.
     pub fn attention_ctas(&self) -> u64 {
         let of_pack = |launch: &Launch, pack: &PackIdx| self.heads_of(launch).div_ceil(self.pack(*pack).heads.max(1));
-        let of_launch = |launch| self.packs_of(launch).iter().map(move |pack| u64::from(of_pack(launch, pack)));
-        self.launches.iter().flat_map(of_launch).sum()
+        let of_launch = |launch: &Launch| match launch.kind {
+            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
+                self.packs_of(launch).iter().map(|pack| u64::from(of_pack(launch, pack))).sum()
+            }
+            _ => u64::from(self.cta_count(launch)),
+        };
+        self.launches.iter().filter(|launch| !launch.kind.is_merge()).map(of_launch).sum()
     }
 
     /// KV tokens read per KV head, re-reads counted.

@@ -78,6 +78,7 @@ impl Replanner {
     /// As [`crate::session::plan_batch`]; [`crate::Error::Unsupported`] for prefill chunks.
     pub fn new(batch: Batch, options: &PlanOptions) -> Result<Self> {
         options.device.validate()?;
+        plan::hybrid::check_strategy(&batch, options.strategy)?;
         let tiles = tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype);
         let live = LiveBatch::new(batch)?;
         let options = PlanOptions { explain: false, ..options.clone() };

@@ -120,7 +120,7 @@ proptest! {
         let mut model = Model::new();
         let mut lazy: Vec<Replanner> = Vec::new();
         for (number, scheduler) in schedulers().iter().enumerate() {
-            let strategy = LaunchStrategy::ALL[number % LaunchStrategy::ALL.len()];
+            let strategy = LaunchStrategy::ANY_BATCH[number % LaunchStrategy::ANY_BATCH.len()];
             if let Ok(replanner) = Replanner::new(model.batch(), &options(scheduler.name(), strategy)) {
                 lazy.push(replanner);
             }

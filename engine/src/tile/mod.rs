@@ -8,7 +8,9 @@ mod time;
 
 pub use paper::{Difference, differences, reported};
 pub use selector::{TileChoice, TileRule, select};
-pub use solver::{Constraint, Feasibility, TileKernel, TileSet, kernel, occupancy, solve};
+pub use solver::{
+    Constraint, CtaShape, Feasibility, TileKernel, TileSet, kernel, occupancy, one_buffer_bytes, resident, solve,
+};
 pub use time::pack_time;
 
 use serde::{Deserialize, Serialize};

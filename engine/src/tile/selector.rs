@@ -55,7 +55,7 @@ pub fn select(set: &TileSet, rule: TileRule, rows: u32, tokens: Tokens) -> TileC
     match rule {
         TileRule::Fixed(tile) => TileChoice {
             tile,
-            reason: "one fixed tile for every pack was asked for",
+            reason: "every pack has the one tile that was asked for or that the kernel has",
             runner_up: tile,
             from_tokens: None,
         },

@@ -16,6 +16,8 @@
 //! twice into 164 KiB; 236 registers round to 240 × 128 threads = 30,720, twice into 65,536; so
 //! C = 2 and 2 · 128 · 128 · 2 B = 64 KiB are in flight against 1 µs · 2.039 TB/s / 108 = 18.4 KiB.
 
+use serde::{Deserialize, Serialize};
+
 use crate::hw::{Device, KernelResources, TileStep};
 use crate::tile::Tile;
 use crate::units::Bytes;
@@ -158,9 +160,9 @@ pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileK
     }
 }
 
-/// Dynamic shared memory of PAT's kernel: Q, one K and one V buffer, or the fp32 output staging that
+/// Dynamic shared memory of PAT's and of FlashAttention's kernels: Q, one K and one V buffer, or the fp32 output staging that
 /// takes their place at the end.
-fn one_buffer_bytes(tile: Tile, head_dim: u32, dtype: Dtype) -> Bytes {
+pub fn one_buffer_bytes(tile: Tile, head_dim: u32, dtype: Dtype) -> Bytes {
     let row = u64::from(head_dim) * dtype.bytes();
     let (m, n) = (u64::from(tile.m), u64::from(tile.n));
     Bytes(((m + 2 * n) * row).max(2 * m * row))
@@ -172,10 +174,26 @@ pub fn occupancy(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> u3
 }
 
 fn occupancy_of(device: &Device, kernel: &TileKernel) -> u32 {
-    let by_shared = device.shared_per_sm.0 / (kernel.shared + device.shared_reserved_per_cta).0.max(1);
-    let registers_per_warp = (kernel.registers * 32).next_multiple_of(device.register_granule_per_warp);
-    let by_registers = device.registers_per_sm / (registers_per_warp * kernel.warps).max(1);
-    let by_warps = device.warps_per_sm / kernel.warps.max(1);
+    resident(device, &CtaShape { warps: kernel.warps, registers: kernel.registers, shared: kernel.shared })
+}
+
+/// What a CTA takes of an SM, for kernels whose CTAs are not one tile of the solver's grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CtaShape {
+    /// Warps.
+    pub warps: u32,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Dynamic shared memory.
+    pub shared: Bytes,
+}
+
+/// Resident CTAs of an SM for a CTA of a given shape, 0 if not even one fits.
+pub fn resident(device: &Device, cta: &CtaShape) -> u32 {
+    let by_shared = device.shared_per_sm.0 / (cta.shared + device.shared_reserved_per_cta).0.max(1);
+    let registers_per_warp = (cta.registers * 32).next_multiple_of(device.register_granule_per_warp);
+    let by_registers = device.registers_per_sm / (registers_per_warp * cta.warps).max(1);
+    let by_warps = device.warps_per_sm / cta.warps.max(1);
     (by_shared as u32).min(by_registers).min(by_warps).min(device.ctas_per_sm)
 }
 

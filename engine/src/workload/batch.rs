@@ -207,7 +207,7 @@ impl Batch {
         Self::new(self.name.clone(), self.shape, self.requests.clone(), tables)
     }
 
-    /// Refuses a batch that the present backends do not run.
+    /// Refuses prefill, for a backend that runs decodes only.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if there is a prefill chunk.
@@ -217,7 +217,7 @@ impl Batch {
             count => Err(Error::Unsupported {
                 who: who.to_owned(),
                 limit: format!(
-                    "it has {count} prefill chunk{}, which are shown and checked but not run yet; remove them to run the decode requests",
+                    "it has {count} prefill chunk{}, which it does not run; run the batch on the simulator (--backend sim), or remove them to run the decode requests",
                     if count == 1 { "" } else { "s" }
                 ),
             }),

@@ -120,6 +120,13 @@ impl NodeSpec {
 }
 
 impl BatchSpec {
+    /// Whether it has prefill chunks and decode requests.
+    pub fn is_hybrid(&self) -> bool {
+        let prefill = |request: &RequestSpec| matches!(request, RequestSpec::Prefill { .. });
+        let decodes = !self.roots.is_empty() || self.requests.iter().any(|request| !prefill(request));
+        decodes && self.requests.iter().any(prefill)
+    }
+
     /// A batch without requests.
     pub fn empty(shape: AttentionShape) -> Self {
         Self {

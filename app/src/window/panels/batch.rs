@@ -188,10 +188,12 @@ fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
                     _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len()));
                 }
                 RequestSpec::Prefill { chunk, kv } => {
-                    ui.label("prefill");
-                    ui.add(DragValue::new(chunk).range(1..=1 << 20)).on_hover_text("query tokens of the chunk");
-                    ui.label("of");
-                    ui.add(DragValue::new(kv).range(1..=1 << 20)).on_hover_text("KV tokens at its end");
+                    ui.label(RichText::new("prefill").color(frame.tokens.prefill));
+                    let most = *kv;
+                    ui.add(DragValue::new(chunk).range(1..=most)).on_hover_text("query tokens of the chunk");
+                    ui.label("ending at");
+                    let least = *chunk;
+                    ui.add(DragValue::new(kv).range(least..=1 << 20)).on_hover_text("KV tokens at its end");
                 }
             }
             if ui.small_button("−").on_hover_text("remove").clicked() {
@@ -205,7 +207,12 @@ fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
     if let Some(at) = remove {
         list.remove(at);
     }
-    if ui.button("+ unshared decodes").clicked() {
-        list.push(RequestSpec::Decode { kv: 1024, count: 8 });
-    }
+    ui.horizontal(|ui| {
+        if ui.button("+ unshared decodes").clicked() {
+            list.push(RequestSpec::Decode { kv: 1024, count: 8 });
+        }
+        if ui.button("+ prefill chunk").on_hover_text("a causal chunk beside the decodes: a hybrid batch").clicked() {
+            list.push(RequestSpec::Prefill { chunk: 512, kv: 4096 });
+        }
+    });
 }

@@ -7,6 +7,7 @@ use engine::units::{NodeIdx, PackIdx, grouped};
 
 use super::{Frame, empty, figure, figures, percent_of, signed};
 use crate::window::command::Command;
+use crate::window::lanes::{BOTH, NO_PACK, PREFILL};
 use crate::window::selection::Selection;
 use crate::window::worker::{Run, Shown, Sources};
 
@@ -54,6 +55,7 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     derived(ui, "packs", grouped(plan.packs.len() as u64));
     derived(ui, "attention CTAs", grouped(plan.attention_ctas()));
     derived(ui, "launches", plan.launches.len().to_string());
+    hybrid(ui, frame, shown);
     derived(ui, "KV tokens read", plan.kv_tokens_read().to_string());
     derived(ui, "unique KV tokens", shown.planned.tree.unique_tokens().to_string());
     for run in shown.runs(Sources::Both) {
@@ -81,6 +83,29 @@ fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
         for (name, value) in figures::of_measured(&run.capture) {
             figure(ui, frame.tokens, name, &value, source);
         }
+    }
+}
+
+/// Prefill and how it comes together with decode, where the batch has it.
+fn hybrid(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
+    let plan = &shown.planned.plan;
+    let Some(task) = plan.prefill.tasks.first() else { return };
+    let derived = |ui: &mut Ui, name: &str, value: String| figure(ui, frame.tokens, name, &value, "derived");
+    derived(ui, "prefill query tokens", grouped(plan.prefill.rows()));
+    derived(ui, "prefill tile", task.tile.to_string());
+    let splits = plan.prefill.chunks.iter().map(|chunk| chunk.splits).max().unwrap_or(1);
+    derived(ui, "prefill KV splits", splits.to_string());
+    if let Some(figures) = plan.hybrid_figures() {
+        derived(ui, "prefill · decode CTAs", format!("{} · {}", figures.prefill_ctas, figures.decode_ctas));
+        derived(ui, "in slots", format!("{} · {}", figures.prefill_slots, figures.decode_slots));
+        derived(ui, "grid", grouped(u64::from(figures.grid)));
+        if let Some(tickets) = figures.tickets {
+            let text = format!("{} : {}", tickets.prefill, tickets.period - tickets.prefill);
+            derived(ui, "tickets, prefill : decode", text);
+        }
+    }
+    for decision in plan.decisions.iter().filter(|decision| decision.subject == Subject::Plan) {
+        ui.add(egui::Label::new(RichText::new(decision.sentence()).small()).wrap());
     }
 }
 
@@ -146,7 +171,12 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
 fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, of: Source, at: usize) {
     let Some(run) = shown.run(of).filter(|run| at < run.capture.spans.len()) else { return };
     let span = run.capture.spans.get(at);
-    let title = if frame.selected.pack.is_some() { "CTA" } else { "Merge CTA" };
+    let title = match run.lanes.pack_of.get(at) {
+        Some(&NO_PACK) => "Merge CTA",
+        Some(&PREFILL) => "Prefill CTA",
+        Some(&BOTH) => "Prefill and decode CTA",
+        _ => "CTA",
+    };
     heading(ui, frame, &format!("{title} {} of launch {}", span.cta, span.launch), Selection::Cta(of, at));
     span_part(ui, frame, of, &span);
     let Some(twin) = shown.twin(of, at) else { return };

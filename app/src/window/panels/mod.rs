@@ -20,7 +20,7 @@ use engine::units::{Nanos, PackIdx};
 use engine::workload::BatchSpec;
 
 use super::command::Command;
-use super::lanes::NO_PACK;
+use super::lanes::{BOTH, NO_PACK, PREFILL};
 use super::measuring::Measurement;
 use super::selection::{Lit, Selection};
 use super::theme::Tokens;
@@ -148,9 +148,13 @@ impl Frame<'_> {
     }
 }
 
-/// Colour of a pack, or of the merge.
+/// Colour of a pack, of prefill, or of the merge. Beside prefill all decodes have one colour, so that
+/// the two are told apart at a glance.
 pub fn entity_colour(tokens: &Tokens, plan: &LaunchPlan, pack: u32, by_tile: bool) -> Color32 {
     match plan.packs.get(pack as usize) {
+        None if pack == PREFILL => tokens.prefill,
+        None if pack == BOTH => tokens.both,
+        Some(_) if !by_tile && !plan.prefill.is_empty() => tokens.decode,
         Some(found) if by_tile => tokens.entity(found.tile.m.trailing_zeros() * 3 + found.tile.n.trailing_zeros()),
         Some(found) => tokens.entity(found.node.0),
         None if pack == NO_PACK => tokens.merge,

@@ -2,6 +2,7 @@
 
 use egui::{RichText, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
+use engine::plan::{LaunchPlan, PrefillChunk};
 use engine::units::{PackIdx, grouped};
 
 use super::{Frame, empty};
@@ -48,11 +49,15 @@ fn order(shown: &Shown, state: &State) -> Vec<usize> {
 
 /// Draws the table.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
-    let Some(shown) = frame.shown.filter(|shown| !shown.planned.plan.packs.is_empty()) else {
+    let some = |shown: &&Shown| !shown.planned.plan.packs.is_empty() || !shown.planned.plan.prefill.is_empty();
+    let Some(shown) = frame.shown.filter(some) else {
         empty(ui, frame.tokens, super::no_run(frame));
         return;
     };
     let plan = &shown.planned.plan;
+    for chunk in &plan.prefill.chunks {
+        prefill_chunk(ui, frame, plan, chunk);
+    }
     let order = order(shown, state);
     ui.horizontal(|ui| {
         let filter =
@@ -89,6 +94,26 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
             }
         })
         .body(|body| body.rows(19.0, order.len(), |row| pack_row(row, frame, shown, &order)));
+}
+
+/// A prefill chunk in one line: it has no packs, but blocks of rows × ranges of KV.
+fn prefill_chunk(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, chunk: &PrefillChunk) {
+    let tasks = chunk.tasks_end - chunk.tasks_begin;
+    let tile =
+        plan.prefill.tasks.get(chunk.tasks_begin as usize).map_or_else(String::new, |task| task.tile.to_string());
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
+        ui.painter().rect_filled(rect, 2.0, frame.tokens.prefill);
+        let text = format!(
+            "prefill, request {}: {} query tokens ending at {} KV · tile {tile} · {} × KV · {tasks} tasks × {} heads",
+            chunk.query.0,
+            grouped(u64::from(chunk.rows)),
+            grouped(u64::from(chunk.kv)),
+            chunk.splits,
+            plan.shape.query_heads
+        );
+        ui.label(text).on_hover_text("a task is a block of query rows over a range of the KV, up to its causal bound");
+    });
 }
 
 fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, order: &[usize]) {

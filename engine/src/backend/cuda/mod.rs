@@ -226,8 +226,8 @@ impl Cuda {
         self.prepare(&batch, seed)?;
         let outputs = plans.iter().map(|plan| self.output(&batch, plan)).collect::<Result<Vec<_>>>()?;
         let dim = batch.shape.head_dim as usize;
-        numerics::check_rows(&batch, (seed, plans.len()), cancel, |_, query, head| {
-            let first = (query.at() * batch.shape.query_heads as usize + head as usize) * dim;
+        numerics::check_rows(&batch, (seed, plans.len()), cancel, |_, row| {
+            let first = (row.query.at() * batch.shape.query_heads as usize + row.head as usize) * dim;
             let row = |output: &Vec<u16>| -> Vec<f32> {
                 output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
             };

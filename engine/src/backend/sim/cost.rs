@@ -8,10 +8,15 @@
 //! draws that much each latency. Compute is `ceil(tokens / n)` steps of `4·m·n·d` FLOP, padded rows
 //! included, plus the softmax of a step. Worked number, (64, 128) on the H200 at d 128 in f16:
 //! 32 KiB a microsecond are 32.8 GB/s a CTA; two CTAs on 132 SMs ask for 8.7 TB/s, so HBM is full.
+//!
+//! Prefill is the other way round: a step of (128, 64) takes 4·128·64·128 FLOP and 64·128
+//! exponentials for 32 KiB. On the A100 a CTA alone needs 2.2 µs of the SM's tensor cores for it,
+//! 0.4 µs of its exponential units and 90 ns besides: it uses 83 % of the tensor cores, and two CTAs
+//! share them.
 
 use crate::hw::Device;
-use crate::plan::{CtaOrder, LaunchPlan, MergeRound, PlannedPack};
-use crate::tile::{self, Tile};
+use crate::plan::{CtaOrder, LaunchPlan, MergeRound, PlannedPack, PrefillTask};
+use crate::tile::{self, CtaShape, Tile};
 use crate::units::{Bytes, PackIdx};
 use crate::workload::AttentionShape;
 
@@ -38,6 +43,17 @@ pub(super) struct CostModel<'a> {
     pub(super) shape: &'a AttentionShape,
 }
 
+/// How a CTA computes a pack.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct DecodeCta {
+    /// KV heads that it computes side by side.
+    pub(super) heads: u32,
+    /// Bytes that it keeps outstanding.
+    pub(super) in_flight: f64,
+    /// Whether its heads are KV heads or query heads.
+    pub(super) order: CtaOrder,
+}
+
 /// The main loop of one CTA, running alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct MainLoop {
@@ -53,6 +69,34 @@ pub(super) struct MainLoop {
     pub(super) moved: f64,
     /// Time in which the tensor cores of the whole SM would do its work, ns.
     pub(super) tensor: f64,
+    /// What memory it waits for, ns of `time`: that which L2 answers, and that which HBM does.
+    pub(super) waits: Waits,
+}
+
+/// How long a main loop would take for memory alone, ns. Where that is less than its time, memory
+/// may slow down by as much before the main loop does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Waits {
+    /// For loads that hit L2, which a full HBM does not stretch.
+    pub(super) l2: f64,
+    /// For loads from HBM.
+    pub(super) hbm: f64,
+}
+
+impl MainLoop {
+    /// Two main loops of one CTA side by side: virtual CTAs, which end with the longest.
+    pub(super) fn beside(self, other: Self) -> Self {
+        let time = self.time.max(other.time);
+        Self {
+            time,
+            first_tile: self.first_tile.min(other.first_tile),
+            dram_read: self.dram_read + other.dram_read,
+            dram_write: self.dram_write + other.dram_write,
+            moved: self.moved + other.moved,
+            tensor: self.tensor + other.tensor,
+            waits: Waits { l2: 0.0, hbm: time },
+        }
+    }
 }
 
 impl CostModel<'_> {
@@ -60,6 +104,11 @@ impl CostModel<'_> {
     pub(super) fn footprint(&self, tile: Tile) -> Footprint {
         let kernel = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype);
         self.footprint_of(kernel.shared.0, kernel.registers, kernel.warps)
+    }
+
+    /// What a CTA of a given shape takes.
+    pub(super) fn footprint_of_shape(&self, cta: &CtaShape) -> Footprint {
+        self.footprint_of(cta.shared.0, cta.registers, cta.warps)
     }
 
     /// What a CTA of the merge kernel takes.
@@ -72,25 +121,29 @@ impl CostModel<'_> {
         Footprint { shared: shared + self.device.shared_reserved_per_cta.0, registers: per_warp * warps, warps }
     }
 
-    /// The main loop of a CTA that computes `heads` heads of a pack, of which the fraction `hit` is found
-    /// in L2. Its queries write `written` bytes over all heads. Rows beyond the tile are further blocks of
-    /// rows over the same KV step.
-    pub(super) fn main_loop(
-        &self,
-        pack: &PlannedPack,
-        heads: u32,
-        hit: f64,
-        written: f64,
-        order: CtaOrder,
-    ) -> MainLoop {
-        let (all_heads, rows) = match order {
+    /// A CTA of the tile's own kernel that computes `heads` heads of a pack.
+    pub(super) fn cta(&self, pack: &PlannedPack, heads: u32, order: CtaOrder) -> DecodeCta {
+        let kernel = tile::kernel(self.device, pack.tile, self.shape.head_dim, self.shape.dtype);
+        DecodeCta { heads, in_flight: kernel.in_flight.as_f64(), order }
+    }
+
+    /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
+    /// K or V tile outstanding.
+    pub(super) fn virtual_cta(&self, pack: &PlannedPack) -> DecodeCta {
+        let tile = u64::from(pack.tile.n) * u64::from(self.shape.head_dim) * self.shape.dtype.bytes();
+        DecodeCta { heads: 1, in_flight: tile as f64, order: CtaOrder::HeadFastest }
+    }
+
+    /// The main loop of a pack in a CTA, of whose KV the fraction `hit` is found in L2. Its queries write
+    /// `written` bytes over all heads. Rows beyond the tile are further blocks of rows over the same KV
+    /// step.
+    pub(super) fn main_loop(&self, pack: &PlannedPack, cta: &DecodeCta, hit: f64, written: f64) -> MainLoop {
+        let (all_heads, rows) = match cta.order {
             CtaOrder::QueryHeads => (self.shape.query_heads, pack.queries_len),
             _ => (self.shape.kv_heads, pack.queries_len * self.shape.group()),
         };
-        let sim = &self.device.sim;
+        let (sim, heads, in_flight) = (&self.device.sim, cta.heads, cta.in_flight);
         let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64() * f64::from(heads);
-        let kernel = tile::kernel(self.device, pack.tile, self.shape.head_dim, self.shape.dtype);
-        let in_flight = kernel.in_flight.as_f64();
         let latency = (1.0 - hit) * self.device.loaded_latency.as_f64() + hit * sim.l2_latency.as_f64();
         let steps = (pack.tokens.0.div_ceil(u64::from(pack.tile.n)) as f64).max(1.0);
         let row_blocks = rows.div_ceil(pack.tile.m).max(1);
@@ -113,13 +166,58 @@ impl CostModel<'_> {
             dram_write,
             moved: loaded + q + dram_write,
             tensor,
+            waits: Waits { l2: 0.0, hbm: time },
         }
     }
 
-    /// Tensor rate of one SM, FLOP per ns.
+    /// The main loop of a prefill task of one query head, in a CTA with `warps` of them, of whose KV
+    /// the fraction `hit` is found in L2.
+    pub(super) fn prefill_loop(&self, task: &PrefillTask, warps: u32, hit: f64) -> MainLoop {
+        let (device, sim) = (self.device, &self.device.sim);
+        let tile = task.tile;
+        let row = f64::from(self.shape.head_dim) * self.shape.dtype.bytes() as f64;
+        let loaded = 2.0 * row * task.tokens().as_f64();
+        let steps = task.tokens().0.div_ceil(u64::from(tile.n)) as f64;
+        let scores = f64::from(tile.m) * f64::from(tile.n);
+        let tensor = steps * scores * 4.0 * f64::from(self.shape.head_dim) / self.sm_prefill_flop_per_ns();
+        // A warp reaches the tensor cores and exponential units of its quarter of the SM only.
+        let quarters = WARPS_FOR_FULL_TENSOR_RATE / f64::from(warps).min(WARPS_FOR_FULL_TENSOR_RATE);
+        let exponentials = steps * scores / (sim.exp_per_sm_per_s as f64 * 1e-9);
+        let compute = (tensor + exponentials) * quarters + steps * sim.tile_step.as_f64();
+        let turns = loaded / (f64::from(tile.n) * row);
+        let waits = Waits {
+            l2: turns * hit * sim.l2_latency.as_f64(),
+            hbm: turns * (1.0 - hit) * device.loaded_latency.as_f64(),
+        };
+        let time = (waits.l2 + waits.hbm).max(compute);
+        let rows = f64::from(task.rows());
+        let q = rows * row;
+        let out = if task.slots_begin.is_some() {
+            rows * self.shape.partial_bytes().as_f64() / f64::from(self.shape.query_heads)
+        } else {
+            rows * row
+        };
+        MainLoop {
+            time,
+            first_tile: sim.l2_latency.as_f64().min(time),
+            dram_read: loaded * (1.0 - hit) + q,
+            dram_write: out,
+            moved: loaded + q + out,
+            tensor,
+            waits,
+        }
+    }
+
+    /// Tensor rate of one SM in decode, FLOP per ns.
     fn sm_flop_per_ns(&self) -> f64 {
         let device = self.device;
         device.tensor_flops as f64 * device.sim.tensor_efficiency / f64::from(device.sm_count) * 1e-9
+    }
+
+    /// Tensor rate of one SM full of prefill, FLOP per ns.
+    fn sm_prefill_flop_per_ns(&self) -> f64 {
+        let device = self.device;
+        device.tensor_flops as f64 * device.sim.prefill_efficiency / f64::from(device.sm_count) * 1e-9
     }
 
     /// A merge CTA: one query over all query heads, its partials read from L2.
@@ -139,7 +237,9 @@ impl CostModel<'_> {
         let latency = self.device.sim.l2_latency.as_f64();
         let time = (loaded / MERGE_IN_FLIGHT * latency).max(latency);
         let dram_write = written.as_f64();
-        MainLoop { time, first_tile: latency, dram_read: 0.0, dram_write, moved: loaded + dram_write, tensor: 0.0 }
+        let moved = loaded + dram_write;
+        let waits = Waits { l2: 0.0, hbm: time };
+        MainLoop { time, first_tile: latency, dram_read: 0.0, dram_write, moved, tensor: 0.0, waits }
     }
 
     /// Merging of `partials` partials of one (query, KV head) by a worker that stays on its SM, ns.
@@ -161,7 +261,8 @@ pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let pack = plan.packs.first()?;
     let launch = plan.launches.first()?;
     let written = plan.shape.query_bytes().as_f64() * f64::from(pack.queries_len);
-    let alone = model.main_loop(pack, plan.cta_heads(PackIdx(0), 0), 0.0, written, launch.order);
+    let cta = model.cta(pack, plan.cta_heads(PackIdx(0), 0), launch.order);
+    let alone = model.main_loop(pack, &cta, 0.0, written);
     let limit = (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s()) * 1e-9;
     let sim = &device.sim;
     let fixed = sim.launch_latency + sim.cta_prologue + sim.cta_epilogue;

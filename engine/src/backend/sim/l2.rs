@@ -3,7 +3,8 @@
 //!
 //! The cache is followed by pieces: a piece is the part of one tree node that one pack reads, of one
 //! KV head. A CTA that begins while another is reading the same piece finds it (the second request
-//! for a line waits for the first).
+//! for a line waits for the first). Prefill tasks over the same range of a chunk's KV read one piece,
+//! whatever their causal bound cuts off.
 
 use rustc_hash::FxHashMap;
 
@@ -42,7 +43,20 @@ impl Pieces {
             pieces.starts.push(pieces.list.len() as u32);
         }
         pieces.count = numbers.len() as u32;
+        pieces.add_prefill(plan);
         pieces
+    }
+
+    /// Pieces of prefill task t are those of pack `packs + t`.
+    fn add_prefill(&mut self, plan: &LaunchPlan) {
+        let mut ranges: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        for task in &plan.prefill.tasks {
+            let next = self.count + ranges.len() as u32;
+            let piece = *ranges.entry((task.query.0, task.kv_begin)).or_insert(next);
+            self.list.push((piece, task.tokens().0 as u32));
+            self.starts.push(self.list.len() as u32);
+        }
+        self.count += ranges.len() as u32;
     }
 
     fn of_pack(&self, pack: usize) -> &[(u32, u32)] {

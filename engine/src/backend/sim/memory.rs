@@ -7,8 +7,11 @@
 //! speed of an SM = min(1, SM bandwidth / its demand, tensor rate / its demand, φ)
 //! φ: the largest at which all SMs together draw no more than HBM and L2 give
 //! ```
+//!
+//! While prefill runs, each SM has a second clock for it, and `share` finds both speeds.
 
-use crate::backend::sim::cost::MainLoop;
+use crate::backend::sim::cost::{MainLoop, Waits};
+use crate::backend::sim::share::{self, Class};
 
 /// Arrays over SMs are padded to this many, so that loops over them run in vector registers.
 const LANES: usize = 4;
@@ -17,7 +20,7 @@ const LANES: usize = 4;
 const DONE: f64 = 1e-3;
 
 /// What a main loop asks for at full speed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Demand {
     /// Bytes per ns read from HBM.
     dram_read: f64,
@@ -27,6 +30,22 @@ struct Demand {
     moved: f64,
     /// Fraction of the SM's tensor cores.
     tensor: f64,
+    /// Parts of the time that memory would take alone.
+    waits: Waits,
+}
+
+impl Demand {
+    const NONE: Self =
+        Self { dram_read: 0.0, dram_write: 0.0, moved: 0.0, tensor: 0.0, waits: Waits { l2: 0.0, hbm: 0.0 } };
+}
+
+/// Which clock of its SM a main loop goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// That of memory: decode and merge.
+    Streams,
+    /// That of the tensor cores: prefill.
+    Computes,
 }
 
 /// Limits in bytes per ns.
@@ -61,6 +80,7 @@ struct Group {
     dram_read: [f64; LANES],
     dram_write: [f64; LANES],
     moved: [f64; LANES],
+    tensor: [f64; LANES],
     clock: [f64; LANES],
     /// Inverse of the speed that an SM could have on its own.
     inverse_local: [f64; LANES],
@@ -74,6 +94,7 @@ impl Group {
         dram_read: [0.0; LANES],
         dram_write: [0.0; LANES],
         moved: [0.0; LANES],
+        tensor: [0.0; LANES],
         clock: [0.0; LANES],
         inverse_local: [1.0; LANES],
         speed: [1.0; LANES],
@@ -85,6 +106,38 @@ impl Group {
     }
 }
 
+/// Prefill on one SM.
+#[derive(Clone, Debug)]
+struct Computing {
+    running: Vec<Running>,
+    demand: Demand,
+    clock: f64,
+    speed: f64,
+    /// The clock at its next completion.
+    next: f64,
+}
+
+impl Computing {
+    const IDLE: Self = Self { running: Vec::new(), demand: Demand::NONE, clock: 0.0, speed: 1.0, next: f64::INFINITY };
+
+    fn refresh(&mut self) {
+        (self.demand, self.next) = sum(&self.running);
+    }
+
+    fn class(&self) -> Class {
+        let demand = &self.demand;
+        // Waits of several main loops are a mean, since they go by one clock.
+        let count = self.running.len().max(1) as f64;
+        Class {
+            dram: demand.dram_read + demand.dram_write,
+            moved: demand.moved,
+            tensor: demand.tensor,
+            l2_wait: demand.waits.l2 / count,
+            hbm_wait: demand.waits.hbm / count,
+        }
+    }
+}
+
 /// All SMs. Everything is held at one moment, `time`; [`Fluid::settle`] moves it on.
 #[derive(Debug)]
 pub(super) struct Fluid {
@@ -92,6 +145,10 @@ pub(super) struct Fluid {
     time: f64,
     running: Vec<Vec<Running>>,
     sms: Vec<Group>,
+    /// Prefill of each SM; empty until there is some.
+    computing: Vec<Computing>,
+    /// Main loops of it that run.
+    computes: usize,
     /// Demands have changed since `rates`, the speeds and `due_at` were found.
     stale: bool,
     rates: Rates,
@@ -105,6 +162,8 @@ impl Fluid {
             time: 0.0,
             running: vec![Vec::new(); sms],
             sms: vec![Group::IDLE; sms.div_ceil(LANES)],
+            computing: Vec::new(),
+            computes: 0,
             stale: false,
             rates: Rates::default(),
             due_at: f64::INFINITY,
@@ -121,6 +180,9 @@ impl Fluid {
                     group.clock[lane] += passed * group.speed[lane];
                 }
             }
+            for sm in &mut self.computing {
+                sm.clock += passed * sm.speed;
+            }
         }
         (passed, self.rates)
     }
@@ -131,14 +193,26 @@ impl Fluid {
     }
 
     /// Starts the main loop of `cta`; everything must be settled.
-    pub(super) fn start(&mut self, sm: usize, cta: u32, work: &MainLoop) {
+    pub(super) fn start(&mut self, sm: usize, cta: u32, work: &MainLoop, pace: Pace) {
         let time = work.time.max(1e-3);
         let demand = Demand {
             dram_read: work.dram_read / time,
             dram_write: work.dram_write / time,
             moved: work.moved / time,
             tensor: work.tensor / time,
+            waits: Waits { l2: work.waits.l2 / time, hbm: work.waits.hbm / time },
         };
+        if pace == Pace::Computes {
+            if self.computing.is_empty() {
+                self.computing = vec![Computing::IDLE; self.running.len()];
+            }
+            let at = &mut self.computing[sm];
+            at.running.push(Running { done: at.clock + time, cta, demand });
+            at.refresh();
+            self.computes += 1;
+            self.stale = true;
+            return;
+        }
         let clock = self.sms[sm / LANES].clock[sm % LANES];
         self.running[sm].push(Running { done: clock + time, cta, demand });
         self.refresh(sm);
@@ -154,33 +228,30 @@ impl Fluid {
                 }
             }
         }
+        for sm in &mut self.computing {
+            let clock = sm.clock + DONE;
+            if sm.next <= clock {
+                let before = done.len();
+                take(&mut sm.running, clock, done);
+                sm.refresh();
+                self.computes -= done.len() - before;
+                self.stale = true;
+            }
+        }
     }
 
     fn take_done(&mut self, sm: usize, clock: f64, done: &mut Vec<u32>) {
-        self.running[sm].retain(|entry| {
-            let over = entry.done <= clock;
-            if over {
-                done.push(entry.cta);
-            }
-            !over
-        });
+        take(&mut self.running[sm], clock, done);
         self.refresh(sm);
     }
 
     fn refresh(&mut self, sm: usize) {
-        let mut demand = Demand::default();
-        let mut next = f64::INFINITY;
-        for entry in &self.running[sm] {
-            demand.dram_read += entry.demand.dram_read;
-            demand.dram_write += entry.demand.dram_write;
-            demand.moved += entry.demand.moved;
-            demand.tensor += entry.demand.tensor;
-            next = smaller(next, entry.done);
-        }
+        let (demand, next) = sum(&self.running[sm]);
         let (group, lane) = (&mut self.sms[sm / LANES], sm % LANES);
         group.dram_read[lane] = demand.dram_read;
         group.dram_write[lane] = demand.dram_write;
         group.moved[lane] = demand.moved;
+        group.tensor[lane] = demand.tensor;
         group.inverse_local[lane] = (demand.moved / self.limits.sm).max(demand.tensor).max(1.0);
         group.next[lane] = next;
         self.stale = true;
@@ -197,6 +268,9 @@ impl Fluid {
 
     /// Finds φ, and with it speeds, rates and the next completion.
     fn solve(&mut self) {
+        if self.computes > 0 {
+            return self.solve_shared();
+        }
         let totals = self.totals();
         let by_hbm = if totals.dram * totals.slowest > self.limits.hbm {
             // Every SM could go faster than its share, so all go at φ.
@@ -214,6 +288,35 @@ impl Fluid {
             1.0
         };
         self.speed_up(by_hbm.min(by_l2));
+    }
+
+    /// As [`Self::solve`] while prefill runs.
+    fn solve_shared(&mut self) {
+        let streams = self.sms.iter().flat_map(|group| {
+            (0..LANES).map(|lane| Class {
+                dram: group.dram_read[lane] + group.dram_write[lane],
+                moved: group.moved[lane],
+                tensor: group.tensor[lane],
+                l2_wait: 0.0,
+                hbm_wait: 1.0,
+            })
+        });
+        let pairs: Vec<share::Pair> = streams.zip(&self.computing).map(|(s, c)| [s, c.class()]).collect();
+        let mut shortest = f64::INFINITY;
+        let mut rates = Rates::default();
+        for (sm, [streams, computes]) in share::speeds(&pairs, &self.limits).into_iter().enumerate() {
+            let (group, lane) = (&mut self.sms[sm / LANES], sm % LANES);
+            group.speed[lane] = streams;
+            let prefill = &mut self.computing[sm];
+            prefill.speed = computes;
+            shortest = smaller(shortest, (group.next[lane] - group.clock[lane]) / streams);
+            shortest = smaller(shortest, (prefill.next - prefill.clock) / computes);
+            rates.dram_read += group.dram_read[lane] * streams + prefill.demand.dram_read * computes;
+            rates.dram_write += group.dram_write[lane] * streams + prefill.demand.dram_write * computes;
+            rates.moved += group.moved[lane] * streams + prefill.demand.moved * computes;
+        }
+        self.due_at = self.time + shortest.max(0.0);
+        self.rates = rates;
     }
 
     fn local(&self) -> Vec<f64> {
@@ -252,6 +355,33 @@ impl Fluid {
         self.due_at = self.time + shortest.max(0.0);
         self.rates = Rates { dram_read: read.iter().sum(), dram_write: write.iter().sum(), moved: moved.iter().sum() };
     }
+}
+
+/// Demands of main loops together, and the first of their ends.
+fn sum(running: &[Running]) -> (Demand, f64) {
+    let mut demand = Demand::NONE;
+    let mut next = f64::INFINITY;
+    for entry in running {
+        demand.dram_read += entry.demand.dram_read;
+        demand.dram_write += entry.demand.dram_write;
+        demand.moved += entry.demand.moved;
+        demand.tensor += entry.demand.tensor;
+        demand.waits.l2 += entry.demand.waits.l2;
+        demand.waits.hbm += entry.demand.waits.hbm;
+        next = smaller(next, entry.done);
+    }
+    (demand, next)
+}
+
+/// Takes those that are done at `clock`.
+fn take(running: &mut Vec<Running>, clock: f64, done: &mut Vec<u32>) {
+    running.retain(|entry| {
+        let over = entry.done <= clock;
+        if over {
+            done.push(entry.cta);
+        }
+        !over
+    });
 }
 
 /// Sums over all SMs at full speed.

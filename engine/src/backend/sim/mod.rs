@@ -4,7 +4,7 @@
 //! ```text
 //! launches ─► ready (host, stream order, events) ─► CTAs placed on SMs by shared memory, registers,
 //!   warps ─► prologue ─► main loop: a fluid that shares HBM, L2, each SM's port and its tensor
-//!   cores ─► epilogue ─► the lane is free; the last CTA lets what depends on the launch begin
+//!   cores, prefill and decode each at its own pace ─► epilogue ─► the lane is free; the last CTA lets what depends on the launch begin
 //! ```
 //!
 //! Its constants are those of the device table. What it leaves out: clock changes, DRAM refresh and
@@ -16,6 +16,7 @@ mod l2;
 mod memory;
 mod run;
 mod series;
+mod share;
 
 pub use cost::one_cta_time;
 
@@ -27,7 +28,7 @@ use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Spans};
 use crate::error::{Error, Result};
 use crate::hw::Device;
-use crate::plan::LaunchPlan;
+use crate::plan::{LaunchKind, LaunchPlan};
 use crate::units::Nanos;
 use crate::workload::{BatchSpec, PrefixTree};
 
@@ -47,7 +48,8 @@ pub fn run(
     let model = CostModel { device, shape: &plan.shape };
     check_fit(&model, plan)?;
     let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
-    let unique = plan.shape.kv_bytes_per_token().as_f64() * tree.unique_tokens().as_f64();
+    let prefill: u64 = plan.prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum();
+    let unique = plan.shape.kv_bytes_per_token().as_f64() * (tree.unique_tokens().0 + prefill) as f64;
     let warm = l2 == L2State::Warm && unique <= useful;
     let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
     let limits = Limits {
@@ -79,17 +81,24 @@ pub fn run(
     })
 }
 
-/// Every tile of the plan must fit on an empty SM, or its CTAs would wait for ever.
+/// Every CTA of the plan must fit on an empty SM, or its CTAs would wait for ever.
 fn check_fit(model: &CostModel<'_>, plan: &LaunchPlan) -> Result<()> {
     let device = model.device;
-    for (tile, _) in plan.tiles() {
-        let need = model.footprint(tile);
+    let of_kernels = plan.launches.iter().filter_map(|launch| match launch.kind {
+        LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => {
+            Some((format!("tile {tile}"), model.footprint(tile)))
+        }
+        LaunchKind::Prefill(kernel) => Some(("prefill".to_owned(), model.footprint_of_shape(&kernel.cta))),
+        LaunchKind::Hybrid(kernel) => Some(("a hybrid kernel".to_owned(), model.footprint_of_shape(&kernel.cta))),
+        LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => None,
+    });
+    for (what, need) in of_kernels {
         let fits = need.shared <= device.shared_per_sm.0
             && need.registers <= device.registers_per_sm
             && need.warps <= device.warps_per_sm;
         if !fits {
             return Err(Error::Device(format!(
-                "a CTA of tile {tile} needs {} B of shared memory and {} registers, more than an SM of '{}' has",
+                "a CTA of {what} needs {} B of shared memory and {} registers, more than an SM of '{}' has",
                 need.shared, need.registers, device.key
             )));
         }

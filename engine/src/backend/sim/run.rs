@@ -6,12 +6,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::backend::sim::cost::{CostModel, Footprint, MainLoop};
 use crate::backend::sim::dispatch::Sms;
 use crate::backend::sim::l2::L2;
-use crate::backend::sim::memory::Fluid;
+use crate::backend::sim::memory::{Fluid, Pace};
 use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, Span, SpanKind};
 use crate::error::Result;
-use crate::plan::{Launch, LaunchKind, LaunchPlan, PlannedPack};
+use crate::plan::{CtaWork, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PlannedPack};
 use crate::units::Nanos;
 use crate::workload::PartialForm;
 
@@ -38,6 +38,8 @@ struct Cta {
     sm: usize,
     footprint: Footprint,
     first_tile: f64,
+    /// Main loops that have not ended: two where prefill and decode share a CTA.
+    running: u32,
 }
 
 /// A launch while it runs.
@@ -50,10 +52,40 @@ struct Progress {
     done: u32,
     /// Workers still to place, for a persistent launch.
     workers: u32,
+    /// What is left to take by ticket, for a hybrid launch.
+    tickets: Option<TicketDesk>,
     waiting_for: usize,
     ready: f64,
     begin: f64,
     end: f64,
+}
+
+/// The counters of a launch whose CTAs choose by ticket: one an SM, and the next CTA of each kind.
+#[derive(Debug)]
+struct TicketDesk {
+    of_sm: Vec<u32>,
+    next_prefill: u32,
+    next_decode: u32,
+}
+
+impl TicketDesk {
+    /// What a CTA on `sm` takes, as an index of work: what the ticket says, or the other operation
+    /// where that has run out.
+    fn take(&mut self, kernel: &HybridKernel, heads: u32, ctas: u32, sm: usize) -> u32 {
+        let Dispatch::Tickets(tickets) = kernel.dispatch else { return 0 };
+        let prefills = kernel.prefill_ctas(heads);
+        let ticket = self.of_sm[sm];
+        self.of_sm[sm] += 1;
+        let prefill_left = self.next_prefill < prefills;
+        let decode_left = prefills + self.next_decode < ctas;
+        if prefill_left && (tickets.is_prefill(ticket) || !decode_left) {
+            self.next_prefill += 1;
+            self.next_prefill - 1
+        } else {
+            self.next_decode += 1;
+            prefills + self.next_decode - 1
+        }
+    }
 }
 
 /// What a run gave.
@@ -132,13 +164,20 @@ impl<'a> Simulation<'a> {
         let ctas = self.plan.ctas(launch);
         let (footprint, workers) = match launch.kind {
             LaunchKind::Attention(tile) => (self.model.footprint(tile), 0),
-            LaunchKind::Merge | LaunchKind::MergeRound(_) => (self.model.merge_footprint(), 0),
+            LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => {
+                (self.model.merge_footprint(), 0)
+            }
+            LaunchKind::Prefill(kernel) => (self.model.footprint_of_shape(&kernel.cta), 0),
+            LaunchKind::Hybrid(kernel) => (self.model.footprint_of_shape(&kernel.cta), 0),
             LaunchKind::Persistent(tile) => {
                 let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
                 (self.model.footprint(tile), all.min(ctas.len() as u32))
             }
         };
+        let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
+        let of_sm = || vec![0; self.model.device.sm_count as usize];
         Progress {
+            tickets: by_ticket.then(|| TicketDesk { of_sm: of_sm(), next_prefill: 0, next_decode: 0 }),
             footprint,
             ctas,
             taken: 0,
@@ -264,10 +303,16 @@ impl<'a> Simulation<'a> {
     /// Gives the next CTA (or task) of a launch its lane.
     fn begin_cta(&mut self, launch: u32, (sm, lane): (usize, u32), footprint: Footprint, begin: f64) {
         let progress = &mut self.progress[launch as usize];
-        let index = progress.ctas[progress.taken as usize];
+        let kind = self.plan.launches[launch as usize].kind;
+        let index = match (&mut progress.tickets, kind) {
+            (Some(desk), LaunchKind::Hybrid(kernel)) => {
+                desk.take(&kernel, self.plan.shape.query_heads, progress.ctas.len() as u32, sm)
+            }
+            _ => progress.ctas[progress.taken as usize],
+        };
         progress.taken += 1;
         progress.begin = progress.begin.min(begin);
-        let merge = self.plan.launches[launch as usize].kind.is_merge();
+        let merge = kind.is_merge();
         let span = Span {
             kind: if merge { SpanKind::Merge } else { SpanKind::Attention },
             launch,
@@ -279,7 +324,7 @@ impl<'a> Simulation<'a> {
             loop_end: Nanos::ZERO,
             end: Nanos::ZERO,
         };
-        let cta = Cta { span, sm, footprint, first_tile: begin };
+        let cta = Cta { span, sm, footprint, first_tile: begin, running: 0 };
         let slot = self.store(cta);
         self.at(begin + self.model.device.sim.cta_prologue.as_f64(), Event::Loads(slot));
     }
@@ -294,36 +339,85 @@ impl<'a> Simulation<'a> {
     }
 
     fn start_main_loop(&mut self, slot: u32) {
-        let span = self.ctas[slot as usize].span;
+        let Cta { span, sm, .. } = self.ctas[slot as usize];
         let launch = &self.plan.launches[span.launch as usize];
-        let work: MainLoop = match launch.kind {
+        let works = match launch.kind {
             LaunchKind::Merge => {
                 let query = self.merged[span.cta as usize] as usize;
                 let starts = &self.plan.merge.starts;
-                self.model.merge_cta(starts[query + 1] - starts[query])
+                [Some((Pace::Streams, self.model.merge_cta(starts[query + 1] - starts[query]))), None]
             }
             LaunchKind::MergeRound(round) => {
-                self.model.round_cta(&self.plan.merge.rounds[round as usize], span.cta as usize)
+                let round = &self.plan.merge.rounds[round as usize];
+                [Some((Pace::Streams, self.model.round_cta(round, span.cta as usize))), None]
             }
-            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                let (pack, head) = self.plan.cta_work(launch, span.cta);
-                let heads = self.plan.cta_heads(pack, head);
-                let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
-                let hits: f64 = (head..head + heads).map(|head| self.l2.touch(pack.at(), head, read)).sum();
-                let (hit, written) = (hits / f64::from(heads), self.written[pack.at()]);
-                self.model.main_loop(self.plan.pack(pack), heads, hit, written, launch.order)
+            LaunchKind::MergePrefill => {
+                [Some((Pace::Streams, self.model.merge_cta(self.plan.prefill.partials_of_merged(span.cta)))), None]
+            }
+            _ => {
+                let work = self.plan.work_of(launch, span.cta);
+                let prefill = self.prefill_loop(launch, &work).map(|work| (Pace::Computes, work));
+                [prefill, self.decode_loop(launch, &work).map(|work| (Pace::Streams, work))]
             }
         };
+        let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
         let cta = &mut self.ctas[slot as usize];
-        cta.first_tile = self.now + work.first_tile;
-        let sm = cta.sm;
+        cta.first_tile = self.now + if first.is_finite() { first } else { 0.0 };
+        cta.running = works.iter().flatten().count() as u32;
+        if cta.running == 0 {
+            // A CTA without work, such as that of an empty split, leaves at once.
+            self.ctas[slot as usize].running = 1;
+            return self.main_loop_done(slot);
+        }
         self.settle();
-        self.fluid.start(sm, slot, &work);
+        for (pace, work) in works.into_iter().flatten() {
+            self.fluid.start(sm, slot, &work, pace);
+        }
+    }
+
+    /// The prefill of a CTA, unless its KV range is empty.
+    fn prefill_loop(&mut self, launch: &Launch, work: &CtaWork) -> Option<MainLoop> {
+        let (at, head) = work.prefill?;
+        let task = self.plan.prefill.tasks[at as usize];
+        let warps = match launch.kind {
+            LaunchKind::Hybrid(kernel) => kernel.prefill_warps,
+            LaunchKind::Prefill(kernel) => kernel.cta.warps,
+            _ => return None,
+        };
+        if task.kv_begin == task.kv_end {
+            return None;
+        }
+        let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
+        let hit = self.l2.touch(self.plan.packs.len() + at as usize, head / self.plan.shape.group(), read);
+        Some(self.model.prefill_loop(&task, warps, hit))
+    }
+
+    /// The decodes of a CTA together.
+    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork) -> Option<MainLoop> {
+        let mut all: Option<MainLoop> = None;
+        for index in work.decodes.clone() {
+            let (pack, head) = self.plan.cta_work(launch, index);
+            let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
+            let heads = self.plan.cta_heads(pack, head);
+            let hits: f64 = (head..head + heads).map(|head| self.l2.touch(pack.at(), head, read)).sum();
+            let cta = match launch.kind {
+                LaunchKind::Hybrid(_) => self.model.virtual_cta(self.plan.pack(pack)),
+                _ => self.model.cta(self.plan.pack(pack), heads, launch.order),
+            };
+            let hit = hits / f64::from(heads);
+            let one = self.model.main_loop(self.plan.pack(pack), &cta, hit, self.written[pack.at()]);
+            all = Some(all.map_or(one, |before| before.beside(one)));
+        }
+        all
     }
 
     fn main_loop_done(&mut self, slot: u32) {
         let now = self.now;
         let cta = &mut self.ctas[slot as usize];
+        cta.running -= 1;
+        if cta.running > 0 {
+            return;
+        }
         cta.span.first_tile = Nanos(cta.first_tile.min(now).round() as u64);
         cta.span.loop_end = Nanos(now.round() as u64);
         self.at(now + self.model.device.sim.cta_epilogue.as_f64(), Event::Done(slot));

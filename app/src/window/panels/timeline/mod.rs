@@ -17,7 +17,7 @@ use self::blocks::Block;
 use self::layout::{Layout, View};
 use super::{Frame, empty, figures, percent_of, signed};
 use crate::window::command::{Action, Command};
-use crate::window::lanes::NO_PACK;
+use crate::window::lanes::{BOTH, NO_PACK, PREFILL};
 use crate::window::selection::Selection;
 use crate::window::worker::{Run, Shown, Sources};
 
@@ -120,6 +120,9 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         return;
     };
     header(ui, frame, shown, &runs, state);
+    if let Some(run) = runs.first().filter(|_| !shown.planned.plan.prefill.is_empty() && !frame.by_tile) {
+        phases(ui, frame, run);
+    }
     let mut cause = None;
     for run in &runs {
         cause = gaps::legend(ui, frame, run, runs.len() > 1).or(cause);
@@ -210,6 +213,29 @@ fn content(run: &Run) -> String {
         run.capture.slots_per_sm(),
         run.busy_share() * 100.0
     )
+}
+
+/// What the colours of CTAs mean in a batch with prefill, with how many there are of each.
+fn phases(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
+    let mut counts = [0_u64; 4];
+    for entity in &run.lanes.pack_of {
+        let at = match *entity {
+            PREFILL => 0,
+            BOTH => 2,
+            NO_PACK => 3,
+            _ => 1,
+        };
+        counts[at] += 1;
+    }
+    let t = frame.tokens;
+    let names = [("prefill", t.prefill), ("decode", t.decode), ("prefill and decode", t.both), ("merge", t.merge)];
+    ui.horizontal_wrapped(|ui| {
+        for ((name, colour), count) in names.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
+            let (swatch, _) = ui.allocate_exact_size(egui::vec2(10.0, 10.0), Sense::hover());
+            ui.painter().rect_filled(swatch, 2.0, colour);
+            ui.label(RichText::new(format!("{name} · {} CTAs", grouped(count))).small());
+        }
+    });
 }
 
 /// Busy, idle, CTAs and bytes of a range.
@@ -319,6 +345,22 @@ fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: 
     }
 }
 
+/// What the prefill CTA of a span computes.
+fn prefill_text(shown: &Shown, span: &engine::capture::Span) -> Option<String> {
+    let plan = &shown.planned.plan;
+    let work = plan.work_of(plan.launches.get(span.launch as usize)?, span.cta);
+    let (task, head) = work.prefill?;
+    let task = plan.prefill.tasks.get(task as usize)?;
+    let beside = match work.decodes.len() {
+        0 => "",
+        _ => " · with decode warps beside it",
+    };
+    Some(format!(
+        "prefill of request {} · query head {head} · rows {} to {} · KV {} to {} · tile {}{beside}",
+        task.query.0, task.rows_begin, task.rows_end, task.kv_begin, task.kv_end, task.tile
+    ))
+}
+
 fn tooltip(block: &Block<'_>, shown: &Shown, at: usize) -> String {
     let Block { run, layout, .. } = block;
     let span = run.capture.spans.get(at);
@@ -338,7 +380,7 @@ fn tooltip(block: &Block<'_>, shown: &Shown, at: usize) -> String {
         Some(found) if pack != NO_PACK => {
             format!("pack {pack} · tile {} · {} queries · {} KV tokens", found.tile, found.queries_len, found.tokens)
         }
-        _ => "merge of partial results".to_owned(),
+        _ => prefill_text(shown, &span).unwrap_or_else(|| "merge of partial results".to_owned()),
     };
     let mut text = format!(
         "CTA {} of launch {} · SM {} slot {}\n{what}\n{} to {}, takes {} ({})",

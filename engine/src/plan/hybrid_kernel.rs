@@ -1,0 +1,119 @@
+//! Kernels that compute prefill, alone or together with decode, as plain data.
+//!
+//! ```text
+//! Static    CTA i: prefill i while there is one, then decode                  (CTA-parallel)
+//! Paired    CTA i: prefill i in some warps and decode i in others             (warp-parallel, HFuse)
+//! Tickets   a CTA asks, once it is on an SM, what the SM's next ticket says   (SM-aware, POD)
+//! ```
+//!
+//! CTA indices of `Static` and `Tickets` number the work, not the order of dispatch: first all
+//! prefill CTAs, head by head, then decode CTAs. Which SM computes which is for the run to say.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::tile::CtaShape;
+
+/// A launch that computes prefill tasks alone, one CTA a (task, query head).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefillKernel {
+    /// First of its tasks.
+    pub tasks_begin: u32,
+    /// Past the last one.
+    pub tasks_end: u32,
+    /// What a CTA takes of an SM.
+    pub cta: CtaShape,
+}
+
+/// A launch that computes prefill tasks and the decode packs of its launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HybridKernel {
+    /// First of its prefill tasks.
+    pub tasks_begin: u32,
+    /// Past the last one.
+    pub tasks_end: u32,
+    /// What a CTA takes of an SM, whatever it computes.
+    pub cta: CtaShape,
+    /// Warps that compute prefill in a CTA that does.
+    pub prefill_warps: u32,
+    /// Decode (pack, KV head) pairs that one CTA computes side by side: virtual CTAs of a warp each.
+    pub decodes_per_cta: u32,
+    /// How CTAs get their work.
+    pub dispatch: Dispatch,
+}
+
+/// How the CTAs of a hybrid kernel get their work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Dispatch {
+    /// By the index of the CTA: prefill first, then decode.
+    Static,
+    /// CTA i has prefill CTA i and decode CTA i, while there are such; it ends with the later one.
+    Paired,
+    /// By a ticket of the SM that the CTA finds itself on.
+    Tickets(Tickets),
+}
+
+/// What an SM's tickets say: of each `period` tickets the first `prefill` are prefill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tickets {
+    /// Tickets after which the pattern begins again.
+    pub period: u32,
+    /// How many of them, from the first, are prefill.
+    pub prefill: u32,
+}
+
+impl Tickets {
+    /// Whether ticket number `ticket` of an SM is prefill. Where that operation has no CTA left,
+    /// the CTA takes the other.
+    pub fn is_prefill(self, ticket: u32) -> bool {
+        ticket % self.period.max(1) < self.prefill
+    }
+}
+
+/// What one CTA computes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CtaWork {
+    /// A prefill task with its query head.
+    pub prefill: Option<(u32, u32)>,
+    /// Decode indices of its launch, for [`crate::plan::LaunchPlan::cta_work`].
+    pub decodes: Range<u32>,
+}
+
+impl HybridKernel {
+    /// Prefill CTAs at `heads` query heads.
+    pub fn prefill_ctas(&self, heads: u32) -> u32 {
+        (self.tasks_end - self.tasks_begin) * heads
+    }
+
+    /// CTAs that host `decodes` (pack, KV head) pairs.
+    pub fn decode_slots(&self, decodes: u32) -> u32 {
+        decodes.div_ceil(self.decodes_per_cta.max(1))
+    }
+
+    /// CTAs in all.
+    pub fn grid(&self, heads: u32, decodes: u32) -> u32 {
+        let (prefill, decode) = (self.prefill_ctas(heads), self.decode_slots(decodes));
+        if self.dispatch == Dispatch::Paired { prefill.max(decode) } else { prefill + decode }
+    }
+
+    /// What CTA `cta` computes.
+    pub fn work(&self, heads: u32, decodes: u32, cta: u32) -> CtaWork {
+        let prefill = self.prefill_ctas(heads);
+        let slot = match self.dispatch {
+            Dispatch::Paired => Some(cta),
+            Dispatch::Static | Dispatch::Tickets(_) => cta.checked_sub(prefill),
+        };
+        let first = slot.map_or(decodes, |slot| slot.saturating_mul(self.decodes_per_cta.max(1)).min(decodes));
+        CtaWork {
+            prefill: (cta < prefill).then(|| prefill_work(self.tasks_begin, self.tasks_end, cta)),
+            decodes: first..first.saturating_add(self.decodes_per_cta.max(1)).min(decodes),
+        }
+    }
+}
+
+/// Task and query head of prefill CTA `cta`: blocks fastest, then splits, chunks, heads.
+pub(super) fn prefill_work(tasks_begin: u32, tasks_end: u32, cta: u32) -> (u32, u32) {
+    let tasks = (tasks_end - tasks_begin).max(1);
+    (tasks_begin + cta % tasks, cta / tasks)
+}
