@@ -118,7 +118,10 @@ impl Serving {
         let all = most.min(requests.len().saturating_sub(start)).max(count);
         // Each row as it is at the end of its output; a running request has the first blocks of it.
         let rows = workload::spec_from_window(&requests, shape, start, all, u64::MAX)?.build()?;
-        let prompt: Vec<u64> = requests[start..start + all].iter().map(|request| request.input_length).collect();
+        // A batch has its requests in the order of the tree, not of the trace; one token into the output the
+        // tree is the same, so that the prompts stand in the order of the rows.
+        let begun = workload::spec_from_window(&requests, shape, start, all, 1)?.build()?;
+        let prompt: Vec<u64> = begun.requests().iter().map(|request| request.kv.0 - 1).collect();
         let mut serving = Self { rows, prompt, running: Vec::new(), next: 0, block_size: u64::from(shape.block_size) };
         for _ in 0..count {
             serving.admit(args.step);
