@@ -10,8 +10,8 @@ use engine::metrics;
 use engine::units::Nanos;
 
 use crate::window::lanes::{BOTH, Lanes, NO_PACK, PREFILL};
-use crate::window::panels::timeline::gaps;
 use crate::window::panels::timeline::layout::{Layout, View, ticks};
+use crate::window::panels::timeline::{caption, gaps};
 use crate::window::theme::{Tokens, tokens};
 
 pub(crate) const WIDTH: f32 = 1200.0;
@@ -125,8 +125,56 @@ pub fn timeline_svg(capture: &Capture) -> String {
     text(&mut body, 8.0, area.top() + 10.0, 11, t.faint, "SM 0");
     let last = format!("SM {}", capture.provenance.sm_count.saturating_sub(1));
     text(&mut body, 8.0, area.bottom(), 11, t.faint, &last);
-    lanes(&mut body, t, capture, area, capture.makespan().as_f64().max(1.0));
-    document(height + 90.0, &body)
+    let end = capture.makespan().as_f64().max(1.0);
+    lanes(&mut body, t, capture, area, end);
+    let under = Rect::from_min_size(pos2(LEFT, area.bottom() + 24.0), vec2(area.width(), 0.0));
+    let bottom = counters(&mut body, t, capture, under, end);
+    document(bottom + 6.0, &body)
+}
+
+/// Throughputs and shares under the lanes, on their axis; returns where they end.
+fn counters(out: &mut String, t: &Tokens, capture: &Capture, under: Rect, end: f64) -> f32 {
+    let mut top = under.top();
+    for unit in ["B/s", "share"] {
+        let rows: Vec<_> = capture.counters.iter().filter(|series| series.unit == unit).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let bytes = unit == "B/s";
+        let peak = if bytes { capture.provenance.peak_bytes_per_s as f64 } else { 1.0 };
+        let most = rows.iter().flat_map(|series| series.values.iter().copied()).fold(peak, f64::max).max(1e-9);
+        let place = Rect::from_min_size(pos2(under.left(), top), vec2(under.width(), if bytes { 84.0 } else { 48.0 }));
+        rect(out, place, &hex(t.back));
+        for (at, series) in rows.into_iter().enumerate() {
+            let colour = t.entity([4, 5, 2, 7][(at + if bytes { 0 } else { 2 }) % 4]);
+            let mut points = String::new();
+            for (step, value) in series.values.iter().enumerate() {
+                for time in [step, step + 1].map(|step| series.start.as_f64() + series.step.as_f64() * step as f64) {
+                    let x = place.left() + (time / end).min(1.0) as f32 * place.width();
+                    let y = place.bottom() - (value / most) as f32 * (place.height() - 2.0);
+                    let _ = write!(points, "{x:.1},{y:.1} ");
+                }
+            }
+            let fill = hex(colour);
+            let _ = writeln!(out, r#"<polyline points="{points}" fill="none" stroke="{fill}" stroke-width="1.2"/>"#);
+            text(
+                out,
+                place.left() + 6.0,
+                place.top() + 13.0 + 13.0 * at as f32,
+                11,
+                colour,
+                &series.name.replace('_', " "),
+            );
+        }
+        let limit = if bytes { format!("top: {:.2} TB/s", most / 1e12) } else { "top: 100 %".to_owned() };
+        text(out, place.right() - 96.0, place.top() + 13.0, 11, t.faint, &limit);
+        top = place.bottom() + 6.0;
+    }
+    if top > under.top() {
+        text(out, under.left(), top + 10.0, 11, t.faint, &caption(capture));
+        top += 16.0;
+    }
+    top
 }
 
 /// Runs one under another, aligned at their start on one time scale.

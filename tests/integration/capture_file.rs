@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use engine::capture;
+use engine::capture::{self, Counter};
+use engine::metrics;
+use engine::units::Nanos;
+use engine::workload::PrefixTree;
 
 use crate::program::{fixture, packscope, packscope_in};
 
@@ -20,6 +23,65 @@ fn the_kept_file_of_version_1_still_reads() {
     assert_eq!(capture.counted, None);
     assert_eq!(capture::verify(capture), Vec::new());
     assert_eq!(packscope(&["verify", &fixture(VERSION_1)]).code, 0);
+}
+
+/// Files of version 2, measured on an H200 with counters: long KV with a tail bubble, and launches on streams.
+pub(crate) const VERSION_2: [&str; 2] = ["capture-v2-tail.pscope", "capture-v2-streams.pscope"];
+
+#[test]
+fn measured_files_of_version_2_hold_counts_and_series_that_agree() {
+    for name in VERSION_2 {
+        let loaded = capture::read(fixture(name).as_ref()).unwrap();
+        assert_eq!(loaded.missing, Vec::<String>::new());
+        let capture = &loaded.capture;
+        assert_eq!(capture::verify(capture), Vec::new());
+        let counted = capture.counted.as_ref().unwrap();
+        let how = counted.sampled.unwrap();
+        assert!(how.alignment_error.0 < 1000 && how.repeats >= 3, "{how:?}");
+        let read = counted.plan.get(Counter::DramRead).unwrap();
+        let batch = capture.batch.build().unwrap();
+        let traffic = metrics::traffic(&capture.plan, &batch, &PrefixTree::of(&batch));
+        // The outputs are written, not read.
+        let least = traffic.compulsory.saturating_sub(traffic.output_write).as_f64();
+        assert!(read > 0.998 * least && read < 1.002 * traffic.issued().as_f64(), "{read} of {traffic:?}");
+        let series = capture.counters.iter().find(|series| series.name == "dram_read").unwrap();
+        let sampled = metrics::bytes_within(series, Nanos::ZERO, Nanos(u64::MAX)).as_f64();
+        assert!((sampled / read - 1.0).abs() < 0.03, "{sampled} B sampled, {read} B counted");
+        let launches: Vec<u32> = counted.launches.iter().map(|of| of.launch).collect();
+        let several = capture.plan.launches.len() > 1;
+        assert_eq!(launches.len(), if several { capture.plan.launches.len() } else { 0 });
+    }
+}
+
+#[test]
+fn throughput_falls_where_the_lanes_empty() {
+    let capture = capture::read(fixture(VERSION_2[0]).as_ref()).unwrap().capture;
+    let end = capture.makespan().0;
+    let (spans, series) = (&capture.spans, capture.counters.iter().find(|series| series.name == "dram_read").unwrap());
+    let resident = |at: u64| (0..spans.len()).filter(|s| spans.begin[*s] <= at && spans.end[*s] > at).count();
+    let rate = |from: u64, to: u64| {
+        metrics::bytes_within(series, Nanos(from), Nanos(to)).as_f64() / ((to - from) as f64 * 1e-9)
+    };
+    let (full, tail) = ((end / 10, end / 4), (end / 2, end * 9 / 10));
+    assert!(resident(full.0) > 200 && resident(tail.0) < 120, "{} then {}", resident(full.0), resident(tail.0));
+    assert!(rate(full.0, full.1) > 4e12 && rate(tail.0, tail.1) < 3.2e12);
+}
+
+#[test]
+fn counters_reach_the_tables_and_the_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let made = packscope_in(at, &["export", &fixture(VERSION_2[1]), "--csv", ".", "--svg", "a.svg"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let counts = fs::read_to_string(at.join("counts.csv")).unwrap();
+    assert!(counts.starts_with("launch,counter,unit,value\nall,dram_read_bytes,B,"), "{counts}");
+    assert!(counts.contains("\n0,dram_read_bytes,B,") && counts.contains("\nall,sm_active,share,0."), "{counts}");
+    let series = fs::read_to_string(at.join("counters.csv")).unwrap();
+    assert!(series.contains("\ndram_read,B/s,0,") && series.contains("\ntensor_active,share,0,"));
+    let svg = fs::read_to_string(at.join("a.svg")).unwrap();
+    assert!(svg.contains("tensor active") && svg.contains("axis to within"));
+    packscope_in(at, &["export", &fixture(VERSION_1), "--csv", "."]);
+    assert_eq!(fs::read_to_string(at.join("counts.csv")).unwrap(), "launch,counter,unit,value\n");
 }
 
 #[test]

@@ -10,11 +10,12 @@ use egui_kittest::{Harness, SnapshotOptions};
 use engine::capture;
 use engine::session::{self, PlanOptions};
 use engine::units::NodeIdx;
-use packscope::window::panels::{Frame, inspector, timeline, tree};
+use packscope::window::panels::{Frame, inspector, memory, roofline, timeline, tree};
 use packscope::window::selection::{Lit, Selection};
 use packscope::window::theme;
 use packscope::window::worker::Shown;
 
+use crate::capture_file::VERSION_2;
 use crate::program::fixture;
 use crate::window::small;
 
@@ -90,4 +91,28 @@ fn the_decisions_at_a_node_look_as_kept() {
     let shown = Shown::new(planned, None);
     let lit = Lit::of(Selection::Node(NodeIdx(0)), &shown);
     picture("decisions", (&shown, lit), [460.0, 520.0], inspector::show);
+}
+
+fn measured(at: usize) -> Shown {
+    let capture = capture::read(fixture(VERSION_2[at]).as_ref()).unwrap().capture;
+    Shown::of_capture(capture).unwrap()
+}
+
+#[test]
+fn the_timeline_with_counters_looks_as_kept() {
+    let mut state = timeline::State::default();
+    state.range = Some((1_000_000.0, 2_000_000.0));
+    picture("timeline_counters", (&measured(0), Lit::default()), [900.0, 520.0], move |ui, frame| {
+        timeline::show(ui, frame, &mut state);
+    });
+}
+
+#[test]
+fn the_memory_chart_looks_as_kept() {
+    picture("memory", (&measured(1), Lit::default()), [430.0, 560.0], memory::show);
+}
+
+#[test]
+fn the_roofline_looks_as_kept() {
+    picture("roofline", (&measured(1), Lit::default()), [520.0, 360.0], roofline::show);
 }

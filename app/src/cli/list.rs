@@ -46,13 +46,16 @@ fn entries(what: Listing) -> (&'static str, Vec<(String, String)>) {
 }
 
 /// The views of the window.
-const PANELS: [(&str, &str); 8] = [
+const PANELS: [(&str, &str); 11] = [
     ("batch", "The requests as text and numbers, to edit."),
     ("tree", "The prefix tree: who shares which tokens."),
     ("packs", "Packs with their tile and the reason for it."),
-    ("timeline", "Every CTA on every SM, bubbles named, bandwidth below."),
+    ("timeline", "Every CTA on every SM, bubbles named; throughputs and activity below."),
     ("traffic", "Bytes as issued and compulsory, by kind."),
+    ("memory", "What L2 serves and what comes from DRAM; modelled bytes beside measured ones."),
+    ("roofline", "Plan, kernels and tile classes under the GPU's limits."),
     ("compare", "The run against serial, streams and fused."),
+    ("differences", "Measured and simulated run, CTA by CTA."),
     ("inspector", "Everything about what is selected."),
     ("log", "What happened, with warnings."),
 ];

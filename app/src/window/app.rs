@@ -13,7 +13,9 @@ use engine::workload::{AttentionShape, BatchSpec};
 use super::command::{Command, pressed};
 use super::gpu::{self, Gpu, Machine, ThisMachine};
 use super::measuring::Measuring;
-use super::panels::{Frame, Level, Panel, batch, compare, differences, inspector, log, packs, timeline, traffic, tree};
+use super::panels::{
+    Frame, Level, Panel, batch, compare, differences, inspector, log, memory, packs, roofline, timeline, traffic, tree,
+};
 use super::selection::{Lit, Selection};
 use super::worker::{Compared, Event, Job, Shown, Worker};
 use super::{Opening, chrome, theme};
@@ -254,6 +256,8 @@ impl egui_tiles::Behavior<Panel> for Behavior<'_> {
                 Panel::Packs => packs::show(ui, self.frame, &mut self.states.packs),
                 Panel::Timeline => timeline::show(ui, self.frame, &mut self.states.timeline),
                 Panel::Traffic => traffic::show(ui, self.frame),
+                Panel::Memory => memory::show(ui, self.frame),
+                Panel::Roofline => roofline::show(ui, self.frame),
                 Panel::Compare => compare::show(ui, self.frame, &mut self.states.compare),
                 Panel::Differences => differences::show(ui, self.frame, &mut self.states.differences),
                 Panel::Inspector => inspector::show(ui, self.frame),
@@ -288,7 +292,7 @@ pub(super) fn default_dock() -> Tree<Panel> {
     let packs = tabs(&[Panel::Packs]);
     let time = tabs(&[Panel::Timeline, Panel::Compare, Panel::Differences]);
     let inspector = tabs(&[Panel::Inspector, Panel::Log]);
-    let traffic = tabs(&[Panel::Traffic]);
+    let traffic = tabs(&[Panel::Traffic, Panel::Memory, Panel::Roofline]);
     let mut linear = |dir, children: Vec<(TileId, f32)>| {
         let mut linear = Linear::new(dir, children.iter().map(|(id, _)| *id).collect());
         for (id, share) in children {

@@ -7,7 +7,9 @@ mod bubbles;
 mod differences;
 mod floor;
 mod lanes;
+mod memory;
 mod phases;
+mod roofline;
 mod traffic;
 
 pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};
@@ -15,4 +17,6 @@ pub use bubble_rules::BubbleCause;
 pub use bubbles::{Bubble, BubbleReport, Gap, bubbles, gaps};
 pub use differences::{Differences, Twin};
 pub use floor::{Floor, Limits};
+pub use memory::{BytesBeside, LEAST_POSSIBLE, MemoryFlow, bytes_beside, bytes_within};
+pub use roofline::{BytesFrom, RooflinePoint, Subject, roofline};
 pub use traffic::{NodeTraffic, Traffic, node_traffic, traffic};

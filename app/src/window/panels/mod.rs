@@ -6,7 +6,9 @@ pub mod differences;
 pub mod figures;
 pub mod inspector;
 pub mod log;
+pub mod memory;
 pub mod packs;
+pub mod roofline;
 pub mod timeline;
 pub mod traffic;
 pub mod tree;
@@ -39,6 +41,10 @@ pub enum Panel {
     Timeline,
     /// Bytes.
     Traffic,
+    /// CTAs, L2 and DRAM, modelled and measured.
+    Memory,
+    /// Work against bytes.
+    Roofline,
     /// Ways of running side by side.
     Compare,
     /// Measured and simulated run, CTA by CTA.
@@ -51,12 +57,14 @@ pub enum Panel {
 
 impl Panel {
     /// All of them, in the order of menus.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Batch,
         Self::Tree,
         Self::Packs,
         Self::Timeline,
         Self::Traffic,
+        Self::Memory,
+        Self::Roofline,
         Self::Compare,
         Self::Differences,
         Self::Inspector,
@@ -71,6 +79,8 @@ impl Panel {
             Self::Packs => "Packs",
             Self::Timeline => "Timeline",
             Self::Traffic => "Traffic",
+            Self::Memory => "Memory",
+            Self::Roofline => "Roofline",
             Self::Compare => "Compare",
             Self::Differences => "Differences",
             Self::Inspector => "Inspector",

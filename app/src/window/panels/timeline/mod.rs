@@ -2,6 +2,7 @@
 //! measured run over the simulated one where both are there.
 
 mod blocks;
+mod counters;
 pub mod gaps;
 pub mod layout;
 mod paint;
@@ -11,9 +12,11 @@ use std::sync::Arc;
 
 use egui::{PointerButton, Rect, Response, RichText, Sense, Ui};
 use engine::capture::Source;
+use engine::metrics;
 use engine::units::{Bytes, Nanos, grouped};
 
 use self::blocks::Block;
+pub(crate) use self::counters::{caption, rate};
 use self::layout::{Layout, View};
 use super::{Frame, empty, figures, percent_of, signed};
 use crate::window::command::{Action, Command};
@@ -131,11 +134,13 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let (outer, response) =
         ui.allocate_exact_size(ui.available_size().max(egui::vec2(80.0, 60.0)), Sense::click_and_drag());
     let counters = runs.iter().copied().find(|run| !run.capture.counters.is_empty());
-    let regions = paint::regions(outer, counters.is_some());
+    let regions = paint::regions(outer, counters.and_then(|run| counters::height(&run.capture)));
     let end = shown.end(sources);
     input(ui, &response, &blocks::part(&runs, state.view(end), regions.lanes), end, state);
     let blocks = blocks::part(&runs, state.view(end), regions.lanes);
-    let pointer_at = response.hover_pos().filter(|pos| regions.lanes.contains(*pos)).map(|pos| pos.x);
+    let over =
+        |pos: &egui::Pos2| regions.lanes.contains(*pos) || regions.strip.is_some_and(|strip| strip.contains(*pos));
+    let pointer_at = response.hover_pos().filter(over).map(|pos| pos.x);
     let marks = paint::Marks { range: state.range, cause, hatch, pointer_at };
     paint::all(ui, frame, (shown, counters), &blocks, &regions, &marks);
     pointer(frame, &response, &blocks, shown, end, state);
@@ -179,7 +184,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], sta
         }
         if let Some((from, to)) = state.range {
             for run in runs {
-                ui.label(RichText::new(statistics(run, from, to)).color(frame.tokens.accent));
+                ui.label(RichText::new(statistics(shown, run, from, to)).color(frame.tokens.accent));
             }
             if ui.small_button("×").on_hover_text("drop the range").clicked() {
                 state.range = None;
@@ -238,8 +243,8 @@ fn phases(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     });
 }
 
-/// Busy, idle, CTAs and bytes of a range.
-fn statistics(run: &Run, from: f64, to: f64) -> String {
+/// Busy, idle, CTAs, bytes and bandwidth of a range.
+fn statistics(shown: &Shown, run: &Run, from: f64, to: f64) -> String {
     let (from, to) = (from.max(0.0) as u64, to.max(0.0) as u64);
     let (busy, ctas, bytes) = run.lanes.within(&run.capture.spans, from..to);
     let slot_time = (to.saturating_sub(from)).saturating_mul(run.lanes.lanes.len() as u64).max(1);
@@ -251,7 +256,20 @@ fn statistics(run: &Run, from: f64, to: f64) -> String {
         100.0 - share,
         grouped(ctas),
         Bytes(bytes as u64)
-    )
+    ) + &dram_of(shown, run, (from, to))
+}
+
+/// What came from DRAM in a range and how fast, where the run has a series of it.
+fn dram_of(shown: &Shown, run: &Run, (from, to): (u64, u64)) -> String {
+    let Some(series) = run.capture.counters.iter().find(|series| series.name == "dram_read").filter(|_| to > from)
+    else {
+        return String::new();
+    };
+    let bytes = metrics::bytes_within(series, Nanos(from), Nanos(to));
+    let reached = bytes.as_f64() / ((to - from) as f64 * 1e-9);
+    let plain = shown.planned.options.device.reachable_bytes_per_s().max(1.0);
+    let (rate, share, source) = (rate(reached), reached / plain * 100.0, run.source().name());
+    format!(" · {bytes} read from DRAM at {rate}, {share:.0} % of a plain read ({source})")
 }
 
 fn input(ui: &Ui, response: &Response, blocks: &[Block<'_>], end: u64, state: &mut State) {

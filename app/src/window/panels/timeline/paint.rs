@@ -1,14 +1,15 @@
-//! Painting of the timeline: ruler, lanes, selection, range, bandwidth.
+//! Painting of the timeline: ruler, lanes, selection, range.
 
 use std::sync::Arc;
 
 use egui::{Align2, FontId, Painter, Rect, Stroke, StrokeKind, TextureHandle, Ui, pos2, vec2};
-use engine::capture::{Capture, CounterSeries, Source};
+use engine::capture::Source;
 use engine::metrics::BubbleCause;
 use engine::units::Nanos;
 
 use super::super::Frame;
 use super::blocks::Block;
+use super::counters;
 use super::gaps;
 use super::layout::{Layout, ticks};
 use crate::window::lanes::Piece;
@@ -24,16 +25,18 @@ pub(super) struct Regions {
     ruler: Rect,
     /// Lanes.
     pub(super) lanes: Rect,
-    /// Bandwidth over time.
-    strip: Option<Rect>,
+    /// Counters over time.
+    pub(super) strip: Option<Rect>,
 }
 
 const GUTTER: f32 = 64.0;
 const RULER: f32 = 20.0;
-const STRIP: f32 = 62.0;
+/// Least height of the lanes beside the counters.
+const LANES: f32 = 110.0;
 
-pub(super) fn regions(outer: Rect, counters: bool) -> Regions {
-    let strip = (counters && outer.height() > 180.0).then_some(STRIP);
+/// Parts the panel; the counters want `counters` pixels and give way where lanes would have too few.
+pub(super) fn regions(outer: Rect, counters: Option<f32>) -> Regions {
+    let strip = counters.filter(|height| outer.height() > height + LANES);
     let bottom = outer.bottom() - strip.map_or(0.0, |height| height + 6.0);
     let left = outer.left() + GUTTER;
     Regions {
@@ -60,7 +63,7 @@ pub(super) struct Marks {
 pub(super) fn all(
     ui: &Ui,
     frame: &Frame<'_>,
-    (shown, counters): (&Shown, Option<&Arc<Run>>),
+    (shown, counted): (&Shown, Option<&Arc<Run>>),
     blocks: &[Block<'_>],
     regions: &Regions,
     marks: &Marks,
@@ -91,8 +94,9 @@ pub(super) fn all(
             title(&painter, frame, block, *place);
         }
     }
-    if let (Some(strip), Some(run)) = (regions.strip, counters) {
-        bandwidth(&ui.painter_at(strip.expand2(vec2(GUTTER, 0.0))), frame, &run.capture, &axis, strip);
+    if let (Some(strip), Some(run)) = (regions.strip, counted) {
+        let painter = ui.painter_at(strip.expand2(vec2(GUTTER, 0.0)));
+        counters::paint(&painter, frame, (shown, run), &axis, strip, marks.pointer_at);
     }
     if let Some(x) = marks.pointer_at {
         painter.vline(x, regions.lanes.y_range(), Stroke::new(1.0, frame.tokens.faint.gamma_multiply(0.6)));
@@ -228,51 +232,4 @@ fn gutter(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Regio
             );
         }
     }
-}
-
-fn bandwidth(painter: &Painter, frame: &Frame<'_>, capture: &Capture, layout: &Layout, strip: Rect) {
-    painter.rect_filled(strip, 0.0, frame.tokens.canvas);
-    let peak = capture.provenance.peak_bytes_per_s as f64;
-    let most = capture.counters.iter().flat_map(|series| series.values.iter().copied()).fold(peak, f64::max).max(1.0);
-    let y = |value: f64| strip.bottom() - (value / most) as f32 * (strip.height() - 4.0);
-    for (index, series) in capture.counters.iter().enumerate() {
-        let colour = frame.tokens.entity([4, 5, 2, 7][index % 4]);
-        painter.add(egui::Shape::line(steps(series, layout, strip, y), Stroke::new(1.5, colour)));
-        let place = strip.left_top() + vec2(-6.0, 4.0 + 15.0 * index as f32);
-        painter.text(place, Align2::RIGHT_TOP, series.name.replace('_', " "), FontId::proportional(10.5), colour);
-    }
-    let line = y(peak);
-    painter.extend(egui::Shape::dashed_line(
-        &[pos2(strip.left(), line), pos2(strip.right(), line)],
-        Stroke::new(1.0, frame.tokens.faint),
-        5.0,
-        4.0,
-    ));
-    let text = format!("HBM peak {:.2} TB/s · {}", peak / 1e12, capture.provenance.source.name());
-    painter.text(
-        pos2(strip.right() - 6.0, line + 3.0),
-        Align2::RIGHT_TOP,
-        text,
-        FontId::proportional(11.0),
-        frame.tokens.faint,
-    );
-}
-
-fn steps(series: &CounterSeries, layout: &Layout, strip: Rect, y: impl Fn(f64) -> f32) -> Vec<egui::Pos2> {
-    let step = series.step.as_f64().max(1.0);
-    let first = ((layout.view.begin - series.start.as_f64()) / step).floor().max(0.0) as usize;
-    let last = (((layout.view.end - series.start.as_f64()) / step).ceil().max(0.0) as usize).min(series.values.len());
-    if first >= last {
-        return Vec::new();
-    }
-    // No more points than two a pixel: a stride keeps the largest of what it passes.
-    let stride = ((last - first) / (strip.width() as usize * 2).max(1)).max(1);
-    let mut points = Vec::new();
-    for at in (first..last).step_by(stride) {
-        let value = series.values[at..(at + stride).min(last)].iter().copied().fold(0.0, f64::max);
-        let begin = layout.x(series.start.as_f64() + at as f64 * step);
-        let end = layout.x(series.start.as_f64() + (at + stride).min(last) as f64 * step);
-        points.extend([pos2(begin, y(value)), pos2(end, y(value))]);
-    }
-    points
 }
