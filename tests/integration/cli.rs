@@ -3,7 +3,7 @@
 use crate::program::packscope;
 
 /// Fields of `plan --json`, in the order of the contract.
-const PLAN_FIELDS: [&str; 14] = [
+const PLAN_FIELDS: [&str; 16] = [
     "schema",
     "device",
     "scheduler",
@@ -18,6 +18,8 @@ const PLAN_FIELDS: [&str; 14] = [
     "traffic",
     "plan_ns",
     "decisions",
+    "prefill",
+    "hybrid",
 ];
 
 /// The keys of an object.
@@ -73,7 +75,12 @@ fn every_list_names_things_that_the_options_take() {
         for entry in entries {
             let (name, about) = (entry["name"].as_str().unwrap(), entry["about"].as_str().unwrap());
             assert!(about.ends_with('.'), "{name}: {about}");
-            assert_eq!(packscope(&["plan", "teach-2-two-levels", option, name]).code, 0, "{option} {name}");
+            // Strategies that fuse prefill with decode need both; with them every strategy has work.
+            let args: &[&str] = match list {
+                "strategies" => &["plan", "teach-10-hybrid", "--scheduler", "query-centric", option, name],
+                _ => &["plan", "teach-2-two-levels", option, name],
+            };
+            assert_eq!(packscope(args).code, 0, "{option} {name}");
         }
     }
     let samples = packscope(&["list", "samples", "--json"]).json();
