@@ -332,11 +332,7 @@ impl Runner {
     /// # Errors
     /// As [`Self::run`].
     pub fn check(&mut self, planned: &Planned, seed: u64, cancel: &Cancel) -> Result<CheckReport> {
-        #[cfg(feature = "cuda")]
-        if let Some(gpu) = &mut self.gpu {
-            return Ok(gpu.check(&planned.batch, &[&planned.plan], seed, cancel)?.swap_remove(0));
-        }
-        numerics::check(&planned.batch, &planned.plan, seed, cancel)
+        Ok(self.check_all(std::slice::from_ref(planned), seed, cancel)?.swap_remove(0))
     }
 
     /// As [`Self::check`] for several plans of the first one's batch, with one reference. One report a plan.

@@ -1,7 +1,7 @@
 //! Batches that several tests use.
 
 use engine::pack::schedulers;
-use engine::plan::Strategy;
+use engine::plan::{LaunchPlan, Strategy};
 use engine::session::{PlanOptions, Planned, plan_spec};
 use engine::workload::{AttentionShape, BatchSpec, Node, NodeSpec, PrefixTree};
 
@@ -132,4 +132,13 @@ fn vllm_takes_cascade(tree: &PrefixTree, shape: &AttentionShape, sms: u32) -> bo
 /// Every scheduler with every strategy that takes decodes alone.
 pub(crate) fn all_ways() -> impl Iterator<Item = (&'static str, Strategy)> {
     schedulers().iter().flat_map(|s| Strategy::ANY_BATCH.map(|strategy| (s.name(), strategy)))
+}
+
+/// The plan of a published configuration has so many packs and slots, and reads so many KV tokens where that is
+/// printed.
+pub(crate) fn assert_packs(plan: &LaunchPlan, number: usize, (packs, slots, kv): (usize, usize, Option<u64>)) {
+    assert_eq!((plan.packs.len(), plan.queries.len()), (packs, slots), "configuration {number}");
+    if let Some(kv) = kv {
+        assert_eq!(plan.kv_tokens_read().0, kv, "configuration {number}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use engine::plan::Strategy;
 
-use crate::common::{figure_10, planned};
+use crate::common::{assert_packs, figure_10, planned};
 
 /// (unique KV tokens, query-centric KV tokens, packs, KV tokens read, slots, largest split,
 /// tiles as (m, n, packs) from the largest), 32/8 heads, block 32.
@@ -110,11 +110,11 @@ fn naive_packs_and_slots_are_those_of_the_ablation() {
         (16, 304, 1024, Some(16_896)),
         (18, 320, 1024, Some(32_768)),
     ] {
-        let plan = planned(&figure_10(number, 32, 8), "naive", Strategy::Serial, "a100-sxm-80gb").plan;
-        assert_eq!((plan.packs.len(), plan.queries.len()), (packs, slots), "configuration {number}");
-        if let Some(kv) = kv {
-            assert_eq!(plan.kv_tokens_read().0, kv, "configuration {number}");
-        }
+        assert_packs(
+            &planned(&figure_10(number, 32, 8), "naive", Strategy::Serial, "a100-sxm-80gb").plan,
+            number,
+            (packs, slots, kv),
+        );
     }
 }
 

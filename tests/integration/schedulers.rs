@@ -8,7 +8,7 @@ use engine::session::{PlanOptions, Planned, plan_spec};
 use engine::units::NodeIdx;
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, PartialForm, PrefixTree, RequestSpec};
 
-use crate::common::{figure_10, planned, uniform};
+use crate::common::{assert_packs, figure_10, planned, uniform};
 
 const A100: &str = "a100-sxm-80gb";
 const SMS: u64 = 108;
@@ -242,11 +242,7 @@ fn pat_compute_packs_are_those_of_the_ablation() {
         (16, 304, 1008, Some(17_408)),
         (18, 304, 768, Some(40_960)),
     ] {
-        let plan = of(number, "pat-compute").plan;
-        assert_eq!((plan.packs.len(), plan.queries.len()), (packs, slots), "configuration {number}");
-        if let Some(kv) = kv {
-            assert_eq!(plan.kv_tokens_read().0, kv, "configuration {number}");
-        }
+        assert_packs(&of(number, "pat-compute").plan, number, (packs, slots, kv));
     }
 }
 

@@ -15,6 +15,7 @@ use engine::workload::{self, Batch, BatchSpec};
 use serde_json::json;
 
 use super::args::{BenchArgs, BenchSet};
+use super::convert::write_pictures;
 use super::fault::{Fault, Outcome};
 use super::figures::{percent, ratio};
 use super::published::Times;
@@ -22,7 +23,6 @@ use super::sets::{Case, Set, Way};
 use super::table::Table;
 use super::{bench_measured, bench_pod, figures, input, output, published, sets};
 use crate::chart::Bars;
-use crate::picture;
 
 /// The command.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
@@ -150,13 +150,10 @@ fn makespan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, way: Way, device: &Device
 fn write_files(bars: &Bars, text: &str, key: &str, folder: &Path) -> Outcome<Vec<PathBuf>> {
     std::fs::create_dir_all(folder).map_err(engine::Error::io("making the folder", folder))?;
     let [table, svg, png] = ["txt", "svg", "png"].map(|end| folder.join(format!("bench-{key}.{end}")));
-    let picture = bars.svg();
     write_atomically(&table, "writing the table", text.as_bytes())?;
-    write_atomically(&svg, "writing the picture", picture.as_bytes())?;
-    picture::png(&picture, &png).map_err(|error| {
-        Fault::input(format!("{} cannot be drawn: {error:#}", png.display()), "the .svg beside it has the picture")
-    })?;
-    Ok(vec![table, svg, png])
+    let mut files = vec![table];
+    files.extend(write_pictures(&bars.svg(), Some(&svg), Some(&png))?);
+    Ok(files)
 }
 
 fn comparison_text(set: &Set, device: &Device, times: &Times, refused: &[(usize, usize, String)]) -> String {

@@ -7,8 +7,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::cancel::Cancel;
 use engine::export::SCHEMA;
@@ -18,16 +16,16 @@ use engine::plan::hybrid::PodChoice;
 use engine::session::{self, PlanOptions, RunOptions};
 use engine::units::Nanos;
 use engine::workload::{BatchSpec, PodRow, pod_figure_6, pod_figure_11};
+use rayon::prelude::*;
 use serde_json::json;
 
 use super::args::{BenchArgs, BenchSet};
 use super::bench::Chosen;
 use super::convert::write_pictures;
 use super::fault::Outcome;
-use super::output;
 use super::table::Table;
+use super::{output, sets};
 use crate::plot::{Plot, Series, svg};
-use crate::samples;
 
 /// FlashAttention's decode.
 const FLASH: &str = "query-centric";
@@ -146,8 +144,7 @@ fn figure_11(device: &Device) -> Outcome<Set> {
 
 /// `--set hybrid`.
 fn table_1(device: &Device) -> Outcome<Set> {
-    let samples = samples::samples().iter().filter(|sample| sample.key.starts_with("pod-c"));
-    let specs: Vec<BatchSpec> = samples.map(|sample| BatchSpec::from_ron(sample.text)).collect::<Result<_, _>>()?;
+    let specs: Vec<BatchSpec> = sets::hybrid()?.into_iter().map(|case| case.spec).collect();
     let rows = timed("hybrid", &specs, device)?;
     let series = (0..WAYS.len()).map(|way| Series {
         name: WAYS[way].name.to_owned(),
@@ -176,29 +173,14 @@ fn plot(what: &str, device: &Device, across: &str, upward: &str, series: Vec<Ser
 /// them.
 fn timed(set: &'static str, specs: &[BatchSpec], device: &Device) -> Outcome<Vec<Timed>> {
     let bar = output::progress(specs.len() as u64, set);
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Outcome<Timed>)>> = Mutex::new(Vec::with_capacity(specs.len()));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(spec) = specs.get(at) else { return };
-                    let row = one(spec, device);
-                    bar.inc(1);
-                    // A poisoned lock means that another thread panicked; its panic is told.
-                    if let Ok(mut done) = done.lock() {
-                        done.push((at, row));
-                    }
-                }
-            });
-        }
+    let rows = specs.par_iter().map(|spec| {
+        let row = one(spec, device);
+        bar.inc(1);
+        row
     });
+    let rows = rows.collect();
     bar.finish_and_clear();
-    let mut rows = done.into_inner().unwrap_or_default();
-    rows.sort_by_key(|(at, _)| *at);
-    rows.into_iter().map(|(_, row)| row).collect()
+    rows
 }
 
 fn one(spec: &BatchSpec, device: &Device) -> Outcome<Timed> {

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::args::CalibrateArgs;
 use super::fault::{Fault, Outcome};
+use super::sets::{self, Case};
 use super::table::Table;
 use super::{figures, input, output};
 use crate::samples;
@@ -70,19 +71,18 @@ fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
     };
     let ways: Vec<(&String, Strategy)> =
         args.schedulers.iter().flat_map(|name| Strategy::ANY_BATCH.map(|strategy| (name, strategy))).collect();
-    let trees: Vec<_> = samples::samples().iter().filter(|sample| sample.key.starts_with("pat-")).collect();
-    let bar = output::progress((HEADS.len() * trees.len()) as u64, "measuring");
-    let mut measured = Measured { device, limits: Some(limits), runs: Vec::new(), keys: Vec::new() };
+    let mut cases = Vec::new();
     for heads in HEADS {
-        for sample in &trees {
-            for (scheduler, strategy) in &ways {
-                let mut spec = BatchSpec::from_ron(sample.text)?;
-                (spec.shape.query_heads, spec.shape.kv_heads) = workload::parse_heads(heads)?;
-                measured.runs.push(run(&mut runner, &measured.device, &spec, (scheduler, *strategy))?);
-                measured.keys.push(sample.key.to_owned());
-            }
-            bar.inc(1);
+        cases.extend(sets::figure_10(workload::parse_heads(heads)?)?);
+    }
+    let bar = output::progress(cases.len() as u64, "measuring");
+    let mut measured = Measured { device, limits: Some(limits), runs: Vec::new(), keys: Vec::new() };
+    for Case { name, spec } in &cases {
+        for (scheduler, strategy) in &ways {
+            measured.runs.push(run(&mut runner, &measured.device, spec, (scheduler, *strategy))?);
+            measured.keys.push(name.clone());
         }
+        bar.inc(1);
     }
     bar.finish_and_clear();
     Ok(measured)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use engine::hw::{self, Device};
 use engine::session::{PlanOptions, Runner};
 use engine::tile::Tile;
-use engine::workload::{self, AttentionShape, BatchSpec};
+use engine::workload::{self, AttentionShape, BatchSpec, TraceRequest};
 use engine::{Error, pack};
 
 use super::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
@@ -135,10 +135,16 @@ fn mooncake(trace: &Path, args: &BatchArgs, shape: AttentionShape) -> Outcome<Ba
             "add --window START:COUNT, such as --window 0:256",
         ));
     };
+    let (requests, start, count) = trace_window(trace, window)?;
+    Ok(workload::spec_from_window(&requests, shape, start, count, args.step)?)
+}
+
+/// The requests of a Mooncake trace, and the first and the number of those in the window `START:COUNT`.
+pub(crate) fn trace_window(trace: &Path, window: &str) -> Outcome<(Vec<TraceRequest>, usize, usize)> {
     let (start, count) = workload::parse_window(window)?;
     let file = File::open(trace).map_err(Error::io("reading the trace", trace))?;
     let requests = workload::read_mooncake(BufReader::new(file)).map_err(|error| Fault::about(trace, None, error))?;
-    Ok(workload::spec_from_window(&requests, shape, start, count, args.step)?)
+    Ok((requests, start, count))
 }
 
 /// The device that plans are for, and what runs them.

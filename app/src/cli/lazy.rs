@@ -4,8 +4,6 @@
 //! In each step every request gets a token. One whose output is done leaves, and the next of the trace
 //! comes in with its whole prompt, so that the batch keeps its size while the trace lasts.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::process::ExitCode;
 
 use engine::export::SCHEMA;
@@ -108,10 +106,7 @@ impl Serving {
                 "add --mooncake FILE.jsonl --window START:COUNT, such as --window 0:256",
             ));
         };
-        let (start, count) = workload::parse_window(window)?;
-        let file = File::open(trace).map_err(engine::Error::io("reading the trace", trace))?;
-        let requests =
-            workload::read_mooncake(BufReader::new(file)).map_err(|error| Fault::about(trace, None, error))?;
+        let (requests, start, count) = input::trace_window(trace, window)?;
         let (query_heads, kv_heads) = workload::parse_heads(&args.heads)?;
         let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
         let most = (count * (1 + BEHIND)).min(workload::Limits::REQUESTS).max(count);

@@ -68,7 +68,7 @@ pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
 }
 
 /// The trees of PAT's Figure 10, from the samples.
-fn figure_10(heads: (u32, u32)) -> Outcome<Vec<Case>> {
+pub(crate) fn figure_10(heads: (u32, u32)) -> Outcome<Vec<Case>> {
     let mut cases = sampled("pat-")?;
     for case in &mut cases {
         (case.spec.shape.query_heads, case.spec.shape.kv_heads) = heads;

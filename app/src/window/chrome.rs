@@ -9,7 +9,7 @@ use engine::plan::Strategy;
 use engine::plan::hybrid::PodChoice;
 
 use super::command::{Action, COMMANDS, Command, GROUPS, RUN_GPU};
-use super::gpu::{Found, l2_name};
+use super::gpu::Found;
 use super::panels::{Frame, Panel};
 
 /// What the top bar and the banner say.
@@ -224,7 +224,7 @@ fn l2(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
         (L2State::Warm, "L2 holds what the run before left, simulated or measured"),
     ] {
         let chosen = status.l2 == state;
-        if ui.selectable_label(chosen, l2_name(state)).on_hover_text(about).clicked() && !chosen {
+        if ui.selectable_label(chosen, state.name()).on_hover_text(about).clicked() && !chosen {
             frame.send(Command::L2(state));
         }
     }

@@ -213,17 +213,9 @@ fn measure<W: Fn() + Clone + 'static>(
             return Err(Error::Device(text));
         }
     }
-    tell.line(&format!("{} repeats, L2 {}", job.repeats, l2_name(job.l2)));
+    tell.line(&format!("{} repeats, L2 {}", job.repeats, job.l2.name()));
     // Counting takes a second after the timed runs; where it is refused, the run says so and all else stands.
     let command = "window".to_owned();
     let how = RunOptions { repeats: job.repeats, l2: job.l2, graph: false, counters: true, command };
     gpu.run(&job.planned, &how, &job.cancel)
-}
-
-/// `cold` or `warm`.
-pub fn l2_name(l2: L2State) -> &'static str {
-    match l2 {
-        L2State::Cold => "cold",
-        L2State::Warm => "warm",
-    }
 }

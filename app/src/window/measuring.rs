@@ -11,7 +11,7 @@ use engine::hw::Device;
 use engine::session::Planned;
 
 use super::app::App;
-use super::gpu::{self, Found, Gpu, l2_name};
+use super::gpu::{self, Found, Gpu};
 use super::panels::Level;
 use super::selection::Selection;
 use super::worker::{Compared, Matched, Run, Shown, Sources, Task, Way};
@@ -278,7 +278,7 @@ impl Measurement {
 /// `36.2 µs measured (median of 20, 35.9 µs to 37.0 µs, cold L2)`.
 pub fn sentence(run: &Run) -> String {
     let times = run.times();
-    let (source, l2) = (run.source().name(), l2_name(run.capture.times.l2));
+    let (source, l2) = (run.source().name(), run.capture.times.l2.name());
     match times.count {
         0 | 1 => format!("{} {source} ({l2} L2)", times.median),
         count => {

@@ -38,6 +38,16 @@ pub enum L2State {
     Warm,
 }
 
+impl L2State {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        }
+    }
+}
+
 /// What made a capture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {

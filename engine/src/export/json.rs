@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::capture::{Capture, Counter, Counts, L2State, LaunchCounts};
+use crate::capture::{Capture, Counter, Counts, LaunchCounts};
 use crate::decision::{Considered, Decision, Price, RuleConstant};
 use crate::metrics::{Bandwidth, BubbleReport, Traffic};
 use crate::numerics::CheckReport;
@@ -423,10 +423,7 @@ pub fn run_json(
         backend: capture.provenance.backend.clone(),
         source: capture.provenance.source.name(),
         repeats: times.count as u64,
-        l2: match capture.times.l2 {
-            L2State::Cold => "cold",
-            L2State::Warm => "warm",
-        },
+        l2: capture.times.l2.name(),
         makespan_ns: times.median.0,
         makespan_min_ns: times.least.0,
         makespan_max_ns: times.most.0,

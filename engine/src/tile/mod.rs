@@ -11,7 +11,7 @@ pub use selector::{TileChoice, TileRule, select};
 pub use solver::{
     Constraint, CtaShape, Feasibility, TileKernel, TileSet, kernel, occupancy, one_buffer_bytes, resident, solve,
 };
-pub use time::pack_time;
+pub use time::{MERGE_IN_FLIGHT, WARPS_FOR_FULL_TENSOR_RATE, pack_time};
 
 use serde::{Deserialize, Serialize};
 

@@ -5,6 +5,11 @@ use crate::tile::{Tile, occupancy};
 use crate::units::Tokens;
 use crate::workload::Dtype;
 
+/// Warps that keep the tensor cores of an SM busy: one on each of its four quarters.
+pub const WARPS_FOR_FULL_TENSOR_RATE: f64 = 4.0;
+/// Bytes that a CTA of the merge kernel keeps outstanding: 16 bytes a thread, four loads deep.
+pub const MERGE_IN_FLIGHT: f64 = 128.0 * 16.0 * 4.0;
+
 /// Time in which one CTA reads `tokens` of one KV head while its SM is full of its kind, ns.
 ///
 /// By Little's law a CTA with one K or V tile outstanding draws `n·d·b` bytes a latency, and no more

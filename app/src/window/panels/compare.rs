@@ -8,7 +8,6 @@ use engine::units::Nanos;
 use super::timeline::layout::{Layout, View};
 use super::{Frame, empty, entity_colour};
 use crate::window::command::Command;
-use crate::window::gpu::l2_name;
 use crate::window::worker::{Compared, Run, Way};
 
 /// The baseline.
@@ -124,7 +123,7 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, is_ba
     });
     let small = |text: String| RichText::new(text).small().color(frame.tokens.faint);
     if let Some(about) = about {
-        let l2 = l2_name(run.capture.times.l2);
+        let l2 = run.capture.times.l2.name();
         ui.label(small(format!("median of {}, {} to {}, {l2} L2", times.count, times.least, times.most)));
         ui.label(small(format!("of {about}")));
     }

@@ -2,13 +2,11 @@
 
 use engine::capture::Capture;
 
-use crate::window::gpu::l2_name;
-
 /// Repeats, spread, cost of tracing, clocks and the machine of a measured run.
 pub fn of_measured(capture: &Capture) -> Vec<(&'static str, String)> {
     let (made, times) = (&capture.provenance, capture.times.spread());
     let mut figures = vec![
-        ("repeats", format!("{}, {} L2 before each", times.count, l2_name(capture.times.l2))),
+        ("repeats", format!("{}, {} L2 before each", times.count, capture.times.l2.name())),
         ("shortest · longest", format!("{} · {}", times.least, times.most)),
     ];
     if let Some(overhead) = capture.probe_overhead {

@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use kernels::{
     Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream,
+    Timing,
 };
 
 use crate::backend::cuda::count::{Counting, Rig};
@@ -187,16 +188,16 @@ impl Cuda {
             cancel.check()?;
             let plain = || self.decode(&batch, job.plan, &lowered, 0);
             let rig = self.rig(job);
-            counting = rig.run(traced, median(&traced_times), plain, job.plan.launches.len(), cancel)?;
+            counting = rig.run(traced, traced_times.median(), plain, job.plan.launches.len(), cancel)?;
         }
         warnings.extend(counting.warnings);
-        let overhead = median(&traced_times) / median(&plain_times) - 1.0;
+        let overhead = traced_times.median() / plain_times.median() - 1.0;
         Ok(Capture {
             provenance: self.provenance(job, &spans),
             batch: job.spec.clone(),
             plan: job.plan.clone(),
             times: RunTimes {
-                makespans: plain_times.iter().map(|us| Nanos((us * 1e3).round() as u64)).collect(),
+                makespans: plain_times.micros.iter().map(|us| Nanos((us * 1e3).round() as u64)).collect(),
                 l2: job.l2,
                 upload: Some(Nanos(u64::try_from(upload.as_nanos()).unwrap_or(u64::MAX))),
             },
@@ -306,15 +307,15 @@ impl Cuda {
         Decode::new(&self.gpu, &self.compiler, &shape, cache, queries, &lowered.arrays(), &options).map_err(translate)
     }
 
-    /// Times of the repeats, µs, events around the whole call.
-    fn time(&mut self, decode: &Decode, job: &Job<'_>) -> Result<Vec<f64>> {
+    /// Times of the repeats, events around the whole call.
+    fn time(&mut self, decode: &Decode, job: &Job<'_>) -> Result<Timing> {
         let flush = if job.l2 == L2State::Cold { Some(self.flush()?) } else { None };
         let protocol = Protocol { warm_ups: 5, repeats: job.repeats.max(1), flush, graph: job.graph };
         let timing = protocol.time(&self.gpu, &self.stream, |stream| decode.launch(stream));
         if protocol.flush.is_some() {
             self.flush = protocol.flush;
         }
-        Ok(timing.map_err(translate)?.micros)
+        timing.map_err(translate)
     }
 
     /// Traced runs one by one; the one of median length becomes spans.
@@ -376,16 +377,6 @@ fn dense(batch: &Batch) -> Result<std::borrow::Cow<'_, Batch>> {
         return Ok(std::borrow::Cow::Borrowed(batch));
     }
     batch.renumbered().map(std::borrow::Cow::Owned)
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => sorted[n / 2 - 1].midpoint(sorted[n / 2]),
-    }
 }
 
 /// The kernels' errors as the engine's: what is missing, what cannot be, what failed.

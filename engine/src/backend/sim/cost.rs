@@ -16,17 +16,13 @@
 
 use crate::hw::Device;
 use crate::plan::{CtaOrder, LaunchPlan, MergeRound, PlannedPack, PrefillTask};
-use crate::tile::{self, CtaShape, Tile};
+use crate::tile::{self, CtaShape, MERGE_IN_FLIGHT, Tile, WARPS_FOR_FULL_TENSOR_RATE};
 use crate::units::{Bytes, PackIdx};
 use crate::workload::AttentionShape;
 
-/// Warps that keep the tensor cores of an SM busy: one on each of its four quarters.
-const WARPS_FOR_FULL_TENSOR_RATE: f64 = 4.0;
 /// The merge kernel: warps and registers of a CTA.
 const MERGE_WARPS: u32 = 4;
 const MERGE_REGISTERS: u32 = 64;
-/// Bytes that a merge CTA keeps outstanding: 16 bytes a thread, four loads deep.
-const MERGE_IN_FLIGHT: f64 = 128.0 * 16.0 * 4.0;
 
 /// What a CTA takes of an SM while it is resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
-//! Where CTAs go: resources and residency lanes of each SM.
+//! Where CTAs go: resources and residency lanes of each SM, and the tickets of SM-aware kernels.
 
 use crate::backend::sim::cost::Footprint;
 use crate::hw::Device;
+use crate::plan::{Dispatch, HybridKernel};
 
 /// One SM.
 #[derive(Clone, Debug)]
@@ -80,5 +81,37 @@ impl Sms {
         sm.warps_free += had.warps;
         sm.ctas_free += 1;
         sm.lanes &= !(1 << lane);
+    }
+}
+
+/// The counters of a launch whose CTAs choose by ticket: one an SM, and the next CTA of each kind.
+#[derive(Debug)]
+pub(super) struct TicketDesk {
+    of_sm: Vec<u32>,
+    next_prefill: u32,
+    next_decode: u32,
+}
+
+impl TicketDesk {
+    pub(super) fn new(sms: usize) -> Self {
+        Self { of_sm: vec![0; sms], next_prefill: 0, next_decode: 0 }
+    }
+
+    /// What a CTA on `sm` takes, as an index of work: what the ticket says, or the other operation
+    /// where that has run out.
+    pub(super) fn take(&mut self, kernel: &HybridKernel, heads: u32, ctas: u32, sm: usize) -> u32 {
+        let Dispatch::Tickets(tickets) = kernel.dispatch else { return 0 };
+        let prefills = kernel.prefill_ctas(heads);
+        let ticket = self.of_sm[sm];
+        self.of_sm[sm] += 1;
+        let prefill_left = self.next_prefill < prefills;
+        let decode_left = prefills + self.next_decode < ctas;
+        if prefill_left && (tickets.is_prefill(ticket) || !decode_left) {
+            self.next_prefill += 1;
+            self.next_prefill - 1
+        } else {
+            self.next_decode += 1;
+            prefills + self.next_decode - 1
+        }
     }
 }

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::backend::sim::cost::{CostModel, Footprint, MainLoop};
-use crate::backend::sim::dispatch::Sms;
+use crate::backend::sim::dispatch::{Sms, TicketDesk};
 use crate::backend::sim::l2::L2;
 use crate::backend::sim::memory::{Fluid, Pace};
 use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, Span, SpanKind};
 use crate::error::Result;
-use crate::plan::{CtaWork, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PlannedPack};
+use crate::plan::{CtaWork, Dispatch, Launch, LaunchKind, LaunchPlan, PlannedPack};
 use crate::units::Nanos;
 use crate::workload::PartialForm;
 
@@ -58,34 +58,6 @@ struct Progress {
     ready: f64,
     begin: f64,
     end: f64,
-}
-
-/// The counters of a launch whose CTAs choose by ticket: one an SM, and the next CTA of each kind.
-#[derive(Debug)]
-struct TicketDesk {
-    of_sm: Vec<u32>,
-    next_prefill: u32,
-    next_decode: u32,
-}
-
-impl TicketDesk {
-    /// What a CTA on `sm` takes, as an index of work: what the ticket says, or the other operation
-    /// where that has run out.
-    fn take(&mut self, kernel: &HybridKernel, heads: u32, ctas: u32, sm: usize) -> u32 {
-        let Dispatch::Tickets(tickets) = kernel.dispatch else { return 0 };
-        let prefills = kernel.prefill_ctas(heads);
-        let ticket = self.of_sm[sm];
-        self.of_sm[sm] += 1;
-        let prefill_left = self.next_prefill < prefills;
-        let decode_left = prefills + self.next_decode < ctas;
-        if prefill_left && (tickets.is_prefill(ticket) || !decode_left) {
-            self.next_prefill += 1;
-            self.next_prefill - 1
-        } else {
-            self.next_decode += 1;
-            prefills + self.next_decode - 1
-        }
-    }
 }
 
 /// What a run gave.
@@ -175,9 +147,8 @@ impl<'a> Simulation<'a> {
             }
         };
         let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
-        let of_sm = || vec![0; self.model.device.sm_count as usize];
         Progress {
-            tickets: by_ticket.then(|| TicketDesk { of_sm: of_sm(), next_prefill: 0, next_decode: 0 }),
+            tickets: by_ticket.then(|| TicketDesk::new(self.model.device.sm_count as usize)),
             footprint,
             ctas,
             taken: 0,

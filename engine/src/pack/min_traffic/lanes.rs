@@ -7,12 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::hw::Device;
 use crate::pack::{Pack, PackInput, Packing};
-use crate::tile::{self, TileRule};
-
-/// Warps that keep the tensor cores of an SM busy.
-const WARPS_FOR_FULL_TENSOR_RATE: f64 = 4.0;
-/// Bytes that a CTA of the merge kernel keeps outstanding: 16 bytes a thread, four loads deep.
-const MERGE_IN_FLIGHT: f64 = 128.0 * 16.0 * 4.0;
+use crate::tile::{self, MERGE_IN_FLIGHT, TileRule, WARPS_FOR_FULL_TENSOR_RATE};
 
 /// The CTAs of one tile shape: times of one KV token, ns.
 #[derive(Clone, Copy, Debug)]
