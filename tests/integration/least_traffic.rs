@@ -23,7 +23,7 @@ fn bytes(spec: &BatchSpec) -> Vec<(&'static str, u64)> {
             Err(error) => panic!("{scheduler}: {error}"),
         };
         let (shape, plan) = (planned.batch.shape, &planned.plan);
-        let tiles = |queries: u32| u64::from((queries * shape.group()).div_ceil(planned.tiles.max_m()));
+        let tiles = |queries: u32| u64::from(queries.div_ceil((planned.tiles.max_m() / shape.group()).max(1)));
         let read: u64 = plan.packs.iter().map(|pack| pack.tokens.0 * tiles(pack.queries_len)).sum();
         let partials = if plan.merge.max_partials() > 1 { shape.partial_bytes().0 * 2 } else { 0 };
         let slots = plan.queries.len() as u64;
@@ -71,26 +71,56 @@ fn on_the_published_configurations_min_time_is_simulated_faster_than_pat_and_tha
     }
 }
 
-/// A ragged tree with short and long nodes, wide and narrow fans, and requests that end inside.
+fn inner(tokens: u64, repeat: u32, ending: u32, children: Vec<NodeSpec>) -> NodeSpec {
+    NodeSpec { tokens, repeat, requests: Some(ending), children }
+}
+
+/// Nodes of one request each.
+fn leaves<const N: usize>(repeats: [u32; N]) -> Vec<NodeSpec> {
+    repeats.map(|repeat| NodeSpec { repeat, ..NodeSpec::leaf(1) }).to_vec()
+}
+
+/// Random forests at which the search was cut short and had dropped what `pat-released` found, shrunk.
+/// Under each are many open packs that fill up to M in nearly equal ways.
+#[test]
+fn a_search_that_is_cut_short_still_finds_what_other_schedulers_find() {
+    let shape = AttentionShape { query_heads: 32, kv_heads: 32, block_size: 16, ..Default::default() };
+    let pairs =
+        vec![inner(16, 2, 0, leaves([36, 15])), inner(16, 2, 0, leaves([25, 26])), inner(16, 2, 1, leaves([13]))];
+    let narrow = inner(80, 1, 0, vec![inner(240, 1, 0, vec![inner(96, 1, 0, pairs)])]);
+    let threes =
+        [leaves([28]), vec![inner(16, 1, 0, leaves([10, 25, 2])), inner(16, 2, 1, leaves([24, 12, 23]))]].concat();
+    let twice = inner(16, 2, 0, vec![inner(16, 1, 0, vec![inner(368, 2, 0, threes)])]);
+    for (what, root) in [("pairs of fans", narrow), ("a fan twice", twice)] {
+        assert_least(&BatchSpec { roots: vec![root], ..BatchSpec::empty(shape) }, what);
+    }
+}
+
+/// A ragged tree with short and long nodes, narrow and wide fans, and requests that end inside.
 fn node(depth: u32) -> BoxedStrategy<NodeSpec> {
     let leaf = (1_u64..600, 1_u32..40).prop_map(|(tokens, repeat)| NodeSpec { repeat, ..NodeSpec::leaf(tokens) });
     if depth == 0 {
         return leaf.boxed();
     }
-    let inner = (1_u64..40, 0_u32..3, 1_u32..3, prop::collection::vec(node(depth - 1), 1..4)).prop_map(
-        |(blocks, ending, repeat, children)| NodeSpec { tokens: 16 * blocks, repeat, requests: Some(ending), children },
-    );
-    prop_oneof![1 => leaf, 2 => inner].boxed()
+    let of = |children| {
+        (1_u64..40, 0_u32..3, 1_u32..3, children)
+            .prop_map(|(blocks, ending, repeat, children)| inner(16 * blocks, repeat, ending, children))
+    };
+    let narrow = of(prop::collection::vec(node(depth - 1), 1..4).boxed());
+    let wide = of(prop::collection::vec(leaf.clone(), 4..24).boxed());
+    prop_oneof![4 => leaf, 8 => narrow, 1 => wide].boxed()
 }
 
 fn forest() -> impl Strategy<Value = BatchSpec> {
-    let heads = prop::sample::select(vec![(32, 32), (16, 8), (32, 8), (64, 8), (16, 1)]);
+    let heads = vec![(32, 32), (16, 8), (24, 8), (32, 8), (40, 8), (28, 4), (64, 8), (16, 1)];
     let beside =
         prop::collection::vec((1_u64..900, 1_u32..9).prop_map(|(kv, count)| RequestSpec::Decode { kv, count }), 0..2);
-    (heads, prop::collection::vec(node(4), 1..3), beside).prop_map(|((query_heads, kv_heads), roots, requests)| {
-        let shape = AttentionShape { query_heads, kv_heads, block_size: 16, ..Default::default() };
-        BatchSpec { roots, requests, ..BatchSpec::empty(shape) }
-    })
+    (prop::sample::select(heads), prop::collection::vec(node(5), 1..3), beside).prop_map(
+        |((query_heads, kv_heads), roots, requests)| {
+            let shape = AttentionShape { query_heads, kv_heads, block_size: 16, ..Default::default() };
+            BatchSpec { roots, requests, ..BatchSpec::empty(shape) }
+        },
+    )
 }
 
 proptest! {
@@ -98,6 +128,8 @@ proptest! {
 
     #[test]
     fn no_scheduler_moves_fewer_bytes_on_ragged_forests(spec in forest()) {
+        // A few have more requests than a batch may.
+        prop_assume!(spec.build().is_ok());
         assert_least(&spec, "forest");
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Parting {
     pub node: NodeIdx,
     /// The child.
     pub child: NodeIdx,
+    /// First block of the node's pack, as a position in the row; it may be inherited.
+    pub blocks_begin: u32,
     /// KV tokens of the node's pack, inherited ones included.
     pub tokens: Tokens,
     /// Queries still at the node: all below it, less those of children merged so far.
@@ -101,7 +103,7 @@ pub(super) fn walk(
         let split_from = stack.len();
         for child in tree.children(node) {
             let queries = tree.node(*child).query_count();
-            let parting = Parting { node, child: *child, tokens, remaining, queries };
+            let parting = Parting { node, child: *child, blocks_begin, tokens, remaining, queries };
             let split = splits(&parting);
             if input.explain {
                 emitter.packing.decisions.push(explain(&parting, split));

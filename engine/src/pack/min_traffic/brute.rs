@@ -1,8 +1,9 @@
-//! Brute force in two sizes, for tests.
+//! Brute force in three sizes, for tests.
 //!
 //! [`literal`] tries, at every block of every path, every way to part the queries there into packs.
 //! [`by_runs`] tries every way to cut each query's path at nodes into runs, counts the queries of
 //! each run and fills packs; it knows nothing of open or full packs, of wastes or of dominance.
+//! [`by_children`] tries every set of children that split off, at every node.
 
 use std::collections::HashMap;
 
@@ -126,4 +127,28 @@ impl Runs<'_> {
         }
         total
     }
+}
+
+/// The cheapest packing that keeps the queries of a child together, with partials.
+pub(super) fn by_children(tree: &PrefixTree, price: Price) -> u64 {
+    tree.roots.iter().map(|root| best_children(tree, price, *root, 0)).sum()
+}
+
+/// A node whose run takes in `above` tokens of the nodes above it.
+fn best_children(tree: &PrefixTree, price: Price, node: NodeIdx, above: u64) -> u64 {
+    let of = tree.node(node);
+    let run = above + of.tokens.0;
+    let children = tree.children(node);
+    let with = |split: u32| {
+        let mut queries = of.ending;
+        let mut below = 0;
+        for (number, child) in children.iter().enumerate() {
+            let splits = split >> number & 1 == 1;
+            queries += if splits { tree.node(*child).query_count() } else { 0 };
+            below += best_children(tree, price, *child, if splits { 0 } else { run });
+        }
+        let read = u64::from(queries.div_ceil(price.most)) * run * price.kv_token;
+        read + u64::from(queries) * price.slot + below
+    };
+    (0..1 << children.len()).map(with).min().unwrap_or(0)
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::brute::{by_runs, literal};
-use super::{MinTraffic, cost, price};
+use super::brute::{by_children, by_runs, literal};
+use super::{MinTraffic, cost, price, whole_children};
 use crate::hw;
 use crate::pack::{PackInput, PackOptions, Scheduler, coverage};
 use crate::tile;
@@ -56,17 +56,32 @@ fn stretch(node: &mut NodeSpec, lengths: &[u64], random: &mut StdRng) {
     }
 }
 
-/// Price of the scheduler's packing, proved to be a packing, and whether the search was cut short.
-fn found(batch: &Batch, tree: &PrefixTree, max_rows: u32) -> (u64, super::Price, bool) {
+fn with_input<T>(batch: &Batch, tree: &PrefixTree, max_rows: u32, run: impl FnOnce(&PackInput<'_>) -> T) -> T {
     let device = hw::find("h200-sxm").unwrap();
     let tiles = tile::solve(device, batch.shape.head_dim, batch.shape.dtype);
     let options = PackOptions::default();
-    let input =
-        PackInput { batch, tree, device, tiles: &tiles, max_rows, fixed_tile: None, options: &options, explain: true };
-    let packing = MinTraffic.pack(&input).unwrap();
-    coverage(batch, &packing).unwrap();
-    let last = packing.decisions.records.last().unwrap();
-    (cost(&input, &packing, price(&input)), price(&input), last.rule.contains("cut short"))
+    run(&PackInput { batch, tree, device, tiles: &tiles, max_rows, fixed_tile: None, options: &options, explain: true })
+}
+
+/// Price of the scheduler's packing, proved to be a packing, and whether the search was cut short.
+fn found(batch: &Batch, tree: &PrefixTree, max_rows: u32) -> (u64, super::Price, bool) {
+    with_input(batch, tree, max_rows, |input| {
+        let packing = MinTraffic.pack(input).unwrap();
+        coverage(batch, &packing).unwrap();
+        let last = packing.decisions.records.last().unwrap();
+        (cost(input, &packing, price(input)), price(input), last.rule.contains("cut short"))
+    })
+}
+
+/// The same of the best packing that keeps the queries of a child together.
+fn found_of_whole_children(batch: &Batch, tree: &PrefixTree, max_rows: u32) -> (u64, super::Price) {
+    with_input(batch, tree, max_rows, |input| {
+        let price = price(input);
+        let packing = whole_children::below(input, price, u64::MAX).unwrap();
+        coverage(batch, &packing).unwrap();
+        let read: u64 = packing.packs.iter().map(|pack| pack.tokens.0).sum();
+        (read * price.kv_token + packing.queries.len() as u64 * price.slot, price)
+    })
 }
 
 /// The cheapest packing in which no query has two packs: nothing is chosen in it.
@@ -142,6 +157,27 @@ fn an_open_pack_is_split_where_its_parts_fill_packs_at_different_nodes() {
     assert_eq!(cost, 560 * price.kv_token + 12 * price.slot);
 }
 
+/// The worked number of the module: children of 3, 4 and 16 queries under 256 tokens.
+#[test]
+fn small_children_share_a_reading_and_one_that_fills_a_pack_takes_the_node_along() {
+    let leaf = |requests| NodeSpec { requests: Some(requests), ..NodeSpec::leaf(BLOCK) };
+    let root = NodeSpec { tokens: 256, repeat: 1, requests: None, children: [3, 4, 16].map(leaf).to_vec() };
+    let (batch, tree) = batch_of(vec![root], 4);
+    let (cost, price) = found_of_whole_children(&batch, &tree, 64);
+    assert_eq!(cost, (2 * 256 + 3 * BLOCK) * price.kv_token + (23 + 7) * price.slot);
+}
+
+/// A run ends where it would be longer than the table of prices, which loses nothing but the proof.
+#[test]
+fn runs_of_whole_children_end_in_a_very_deep_tree() {
+    let mut node = NodeSpec { requests: Some(3), ..NodeSpec::leaf(BLOCK) };
+    for _ in 0..200 {
+        node = NodeSpec { tokens: BLOCK, repeat: 1, requests: Some(1), children: vec![node] };
+    }
+    let (batch, tree) = batch_of(vec![node], 16);
+    found_of_whole_children(&batch, &tree, 16);
+}
+
 /// Requests that end at inner nodes, short nodes and small groups, where many ways cost nearly the same.
 fn ragged(depth: u32) -> BoxedStrategy<NodeSpec> {
     let leaf = (1_u64..5, 1_u32..5)
@@ -171,5 +207,17 @@ proptest! {
         let least = by_runs(&tree, price).min(whole(&batch, &tree, price));
         // Of hundreds of forests one or none has so many near ties that the search is cut.
         prop_assert!(cost == least || cut && cost > least, "{} bytes found, {} are enough", cost, least);
+    }
+
+    #[test]
+    fn whole_children_equal_brute_force_over_all_sets_of_children(
+        roots in prop::collection::vec(ragged(3), 1..3),
+        group in prop::sample::select(vec![1_u32, 2, 4, 8, 16]),
+        rows in prop::sample::select(vec![16_u32, 32, 64]),
+    ) {
+        let (batch, tree) = batch_of(roots, group);
+        let (cost, price) = found_of_whole_children(&batch, &tree, rows);
+        prop_assert_eq!(cost, by_children(&tree, price));
+        prop_assert!(found(&batch, &tree, rows).0 <= cost);
     }
 }

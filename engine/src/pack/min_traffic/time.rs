@@ -54,7 +54,7 @@ impl Scheduler for MinTime {
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
         let mut best: Option<Way<'_>> = None;
-        for packing in [searched(input, price(input), &[])?.0, without_partials(input)] {
+        for packing in [searched(input, price(input), &[]).0, without_partials(input)] {
             let lanes = Lanes::new(input, &packing);
             let (limit, makespan) = best_limit(&lanes);
             if best.as_ref().is_none_or(|best| makespan.total() < best.makespan.total()) {
