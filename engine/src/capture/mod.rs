@@ -13,7 +13,7 @@ mod tests;
 mod types;
 mod verify;
 
-pub use atomic::write_atomically;
+pub use atomic::{write_atomically, write_atomically_with};
 pub use counters::{Count, Counted, Counter, Counts, LaunchCounts, Sampled};
 pub use file::{VERSION, to_bytes, write};
 pub use read::{Loaded, from_bytes, read};
