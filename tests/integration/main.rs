@@ -16,6 +16,8 @@ mod golden;
 mod gpu;
 mod hybrid;
 mod least_traffic;
+mod perfetto;
+mod perfetto_wire;
 mod plans;
 mod program;
 mod published;

@@ -248,7 +248,7 @@ pub(crate) struct ExportArgs {
     /// The timeline as a PNG picture.
     #[arg(long, value_name = "FILE")]
     pub(crate) png: Option<PathBuf>,
-    /// A trace for Perfetto.
+    /// A trace for ui.perfetto.dev: CTAs on the lanes of their SMs with phases and bubbles, launches, counters.
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
     /// Print one JSON object.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use engine::capture::{self, Loaded};
-use engine::export::{SCHEMA, csv_tables};
+use engine::export::{SCHEMA, csv_tables, write_perfetto};
 use serde_json::json;
 
 use super::args::{ExportArgs, ImportArgs};
@@ -28,9 +28,6 @@ pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
 
 /// `export`: a capture in other programs' formats.
 pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
-    if args.perfetto.is_some() {
-        return Err(Fault::input("--perfetto is not built yet", "use --csv DIR, --svg FILE or --png FILE for now"));
-    }
     let loaded = load(&args.capture)?;
     let mut files = Vec::new();
     if let Some(folder) = &args.csv {
@@ -39,6 +36,10 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
     if args.svg.is_some() || args.png.is_some() {
         let svg = picture::timeline_svg(&loaded.capture);
         files.extend(write_pictures(&svg, args.svg.as_deref(), args.png.as_deref())?);
+    }
+    if let Some(path) = &args.perfetto {
+        write_perfetto(path, &loaded.capture, &loaded.missing)?;
+        files.push(path.clone());
     }
     if args.json {
         output::print_json(&json!({ "schema": SCHEMA, "files": files, "missing": loaded.missing }))?;

@@ -2,6 +2,7 @@
 
 mod csv;
 mod json;
+mod perfetto;
 
 pub use csv::csv_tables;
 pub use json::{
@@ -9,3 +10,4 @@ pub use json::{
     LaunchCountsJson, MeasuredJson, PlanJson, PrefillJson, RunJson, SCHEMA, SeriesJson, TileJson, TrafficJson, WayJson,
     compare_json, decisions_json, plan_json, run_json,
 };
+pub use perfetto::write_perfetto;

@@ -57,10 +57,9 @@ impl Lanes {
     }
 }
 
-/// Busy and idle time of each lane.
-pub(super) fn lanes(capture: &Capture) -> Lanes {
-    let spans = &capture.spans;
-    let sms = capture.provenance.sm_count;
+/// The spans that lie on a lane of the device by (SM, slot, begin, end), as indices into the capture's.
+pub(crate) fn on_lanes(capture: &Capture) -> Vec<u32> {
+    let (spans, sms) = (&capture.spans, capture.provenance.sm_count);
     let usable = |at: &u32| {
         let at = *at as usize;
         spans.sm[at] < sms && spans.slot[at] < SLOTS_AT_MOST && spans.begin[at] <= spans.end[at]
@@ -73,6 +72,13 @@ pub(super) fn lanes(capture: &Capture) -> Lanes {
     if !order.is_sorted_by_key(key) {
         order.sort_by_key(key);
     }
+    order
+}
+
+/// Busy and idle time of each lane.
+pub(super) fn lanes(capture: &Capture) -> Lanes {
+    let (spans, sms) = (&capture.spans, capture.provenance.sm_count);
+    let order = on_lanes(capture);
     let slots_per_sm = order.iter().map(|at| spans.slot[*at as usize] + 1).max().unwrap_or(0);
     let makespan = order.iter().map(|at| spans.end[*at as usize]).max().unwrap_or(0);
     let mut lanes = Lanes {

@@ -17,6 +17,7 @@ pub use bubble_rules::BubbleCause;
 pub use bubbles::{Bubble, BubbleReport, Gap, bubbles, gaps};
 pub use differences::{Differences, Twin};
 pub use floor::{Floor, Limits};
+pub(crate) use lanes::on_lanes;
 pub use memory::{BytesBeside, LEAST_POSSIBLE, MemoryFlow, bytes_beside, bytes_within};
 pub use roofline::{BytesFrom, RooflinePoint, Subject, roofline};
 pub use traffic::{NodeTraffic, Traffic, node_traffic, traffic};

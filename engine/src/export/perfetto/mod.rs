@@ -1,0 +1,88 @@
+//! A capture as a trace for Perfetto (<https://ui.perfetto.dev>), in its protobuf format.
+//!
+//! ```text
+//! process   batch · scheduler · strategy on device (simulated)
+//!   run                 one slice over all: source, device, clocks, errors, lost records, warnings
+//!   launches            a track a stream: a slice a kernel, first of it the wait for its first CTA
+//!   counters            a track a series, in its unit
+//!   SM 0
+//!     SM 0 lane 0       a slice a CTA, in it load, compute and write; between them the bubbles
+//!     SM 0 lane 1
+//!   SM 1 …
+//! ```
+//!
+//! Categories to filter by: `attention`, `prefill`, `prefill+decode` and `merge` for CTAs, `phase` for what is
+//! in them, `bubble` for idle stretches, which are named by their cause, `launch`, `wait` and `run`.
+//! Siblings have names of their own, since Perfetto shows those of one name as one track.
+//!
+//! Events go out in the order of their time, drawn from all tracks at once, so that nothing but the capture
+//! is held in memory.
+
+mod events;
+mod facts;
+mod proto;
+mod tracks;
+mod writer;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use events::Event;
+use facts::Facts;
+use tracks::Tracks;
+use writer::{Told, Writer};
+
+use crate::capture::{Capture, write_atomically_with};
+use crate::error::Result;
+use crate::metrics::{Gap, gaps, on_lanes};
+
+/// Writes a capture as a trace; `missing` is what its file should have had, and is told in the trace.
+///
+/// # Errors
+/// [`crate::Error::Io`] with the path: no such folder, no permission, a full disk. Nothing is left behind then.
+pub fn write_perfetto(path: &Path, capture: &Capture, missing: &[String]) -> Result<()> {
+    write_atomically_with(path, "writing the trace", |file| trace(file, capture, missing))
+}
+
+/// The trace on its way to `out`.
+fn trace(out: &mut dyn Write, capture: &Capture, missing: &[String]) -> io::Result<()> {
+    let mut writer = Writer::new(out);
+    let (facts, spans, gaps) = (Facts::of(capture), on_lanes(capture), gaps(&capture.plan, capture));
+    let tracks = Tracks::of(capture, &spans);
+    tracks.all.iter().try_for_each(|track| writer.track(track.clone()))?;
+    let mut told = Teller { facts, capture, gaps: &gaps, missing };
+    events::in_order(tracks.sources(capture, &spans, &gaps), |at, track, event| match event {
+        Event::End => writer.end(track, at),
+        Event::Count(value) => writer.count(track, at, value),
+        begin => writer.begin(track, at, &told.of(begin)),
+    })?;
+    writer.finish()?.flush()
+}
+
+/// What is said of each slice that begins.
+struct Teller<'a> {
+    facts: Facts<'a>,
+    capture: &'a Capture,
+    gaps: &'a [Gap],
+    missing: &'a [String],
+}
+
+impl Teller<'_> {
+    fn of(&mut self, begin: Event) -> Told {
+        match begin {
+            Event::Cta(at) => self.facts.cta(&self.capture.spans.get(at as usize)),
+            Event::Phase(name) => Told::new(name, "phase"),
+            Event::Gap(at) => {
+                let cause = self.gaps[at as usize].cause;
+                let mut told = Told::new(cause.name(), "bubble");
+                told.add("cause", cause.about());
+                told.add("source", self.capture.provenance.source.name());
+                told
+            }
+            Event::Launch(at) => self.facts.launch(&self.capture.kernels[at as usize]),
+            Event::Wait => Told::new("no CTA yet", "wait"),
+            Event::Run => self.facts.run(self.missing),
+            Event::End | Event::Count(_) => Told::default(),
+        }
+    }
+}
