@@ -60,6 +60,8 @@ pub struct Device {
 pub struct SimConstants {
     /// Bandwidth that a plain read kernel reaches, as a fraction of the data sheet's.
     pub hbm_efficiency: f64,
+    /// From asking for a byte in HBM to having it, while nothing else is asked for. Load stretches it.
+    pub idle_latency: Nanos,
     /// Most that one SM can draw from the memory system, bytes per second.
     pub sm_bytes_per_s: u64,
     /// Bandwidth of L2 over all SMs, bytes per second.
@@ -142,6 +144,12 @@ impl Device {
     /// Bandwidth that a plain read reaches, bytes per second.
     pub fn reachable_bytes_per_s(&self) -> f64 {
         self.hbm_bytes_per_s as f64 * self.sim.hbm_efficiency
+    }
+
+    /// From asking for a tile of `bytes` to having all of it in shared memory, ns, while nothing else is
+    /// asked for: the latency, and the landing at the SM's port.
+    pub fn tile_latency(&self, bytes: f64) -> f64 {
+        self.sim.idle_latency.as_f64() + bytes / (self.sim.sm_bytes_per_s as f64 * 1e-9)
     }
 
     /// Refuses figures that would make a plan or a simulation meaningless.

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! Memory at full rate is Little's law: a CTA has one K or V tile of `n·d·b` bytes outstanding, so it
-//! draws that much each latency. Compute is `ceil(tokens / n)` steps of `4·m·n·d` FLOP, padded rows
-//! included, plus the softmax of a step. Worked number, (64, 128) on the H200 at d 128 in f16:
-//! 32 KiB a microsecond are 32.8 GB/s a CTA; two CTAs on 132 SMs ask for 8.7 TB/s, so HBM is full.
+//! draws that much each round trip: the latency of an idle memory, and the landing of the tile at the
+//! SM's port. A memory that is not idle stretches it by as much as it is asked for too much. Compute is `ceil(tokens / n)` steps of `4·m·n·d` FLOP, padded rows
+//! included, plus the softmax of a step. Worked number, (64, 128) on the A100 at d 128 in f16:
+//! 32 KiB every 406 + 364 ns are 43 GB/s a CTA; two CTAs on 108 SMs ask for 9.2 TB/s, so HBM is full.
 //!
 //! Prefill is the other way round: a step of (128, 64) takes 4·128·64·128 FLOP and 64·128
 //! exponentials for 32 KiB. On the A100 a CTA alone needs 2.2 µs of the SM's tensor cores for it,
@@ -65,6 +66,8 @@ pub(super) struct MainLoop {
     pub(super) moved: f64,
     /// Time in which the tensor cores of the whole SM would do its work, ns.
     pub(super) tensor: f64,
+    /// Warps that compete for them.
+    pub(super) warps: f64,
     /// What memory it waits for, ns of `time`: that which L2 answers, and that which HBM does.
     pub(super) waits: Waits,
 }
@@ -90,6 +93,7 @@ impl MainLoop {
             dram_write: self.dram_write + other.dram_write,
             moved: self.moved + other.moved,
             tensor: self.tensor + other.tensor,
+            warps: self.warps + other.warps,
             waits: Waits { l2: 0.0, hbm: time },
         }
     }
@@ -126,8 +130,12 @@ impl CostModel<'_> {
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
     /// K or V tile outstanding.
     pub(super) fn virtual_cta(&self, pack: &PlannedPack) -> DecodeCta {
-        let tile = u64::from(pack.tile.n) * u64::from(self.shape.head_dim) * self.shape.dtype.bytes();
-        DecodeCta { heads: 1, in_flight: tile as f64, order: CtaOrder::HeadFastest }
+        DecodeCta { heads: 1, in_flight: self.tile_bytes(pack.tile.n), order: CtaOrder::HeadFastest }
+    }
+
+    /// A K or V tile of `n` tokens of one head.
+    fn tile_bytes(&self, n: u32) -> f64 {
+        (u64::from(n) * u64::from(self.shape.head_dim) * self.shape.dtype.bytes()) as f64
     }
 
     /// The main loop of a pack in a CTA, of whose KV the fraction `hit` is found in L2. Its queries write
@@ -140,7 +148,8 @@ impl CostModel<'_> {
         };
         let (sim, heads, in_flight) = (&self.device.sim, cta.heads, cta.in_flight);
         let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64() * f64::from(heads);
-        let latency = (1.0 - hit) * self.device.loaded_latency.as_f64() + hit * sim.l2_latency.as_f64();
+        let tile_bytes = self.tile_bytes(pack.tile.n) * f64::from(heads);
+        let latency = (1.0 - hit) * self.device.tile_latency(tile_bytes) + hit * sim.l2_latency.as_f64();
         let steps = (pack.tokens.0.div_ceil(u64::from(pack.tile.n)) as f64).max(1.0);
         let row_blocks = rows.div_ceil(pack.tile.m).max(1);
         let padded_rows = f64::from(row_blocks * pack.tile.m);
@@ -162,6 +171,7 @@ impl CostModel<'_> {
             dram_write,
             moved: loaded + q + dram_write,
             tensor,
+            warps: f64::from(pack.tile.m.div_ceil(16) * heads),
             waits: Waits { l2: 0.0, hbm: time },
         }
     }
@@ -180,10 +190,11 @@ impl CostModel<'_> {
         let quarters = WARPS_FOR_FULL_TENSOR_RATE / f64::from(warps).min(WARPS_FOR_FULL_TENSOR_RATE);
         let exponentials = steps * scores / (sim.exp_per_sm_per_s as f64 * 1e-9);
         let compute = (tensor + exponentials) * quarters + steps * sim.tile_step.as_f64();
-        let turns = loaded / (f64::from(tile.n) * row);
+        let tile_bytes = self.tile_bytes(tile.n);
+        let turns = loaded / tile_bytes;
         let waits = Waits {
             l2: turns * hit * sim.l2_latency.as_f64(),
-            hbm: turns * (1.0 - hit) * device.loaded_latency.as_f64(),
+            hbm: turns * (1.0 - hit) * device.tile_latency(tile_bytes),
         };
         let time = (waits.l2 + waits.hbm).max(compute);
         let rows = f64::from(task.rows());
@@ -200,6 +211,7 @@ impl CostModel<'_> {
             dram_write: out,
             moved: loaded + q + out,
             tensor,
+            warps: f64::from(warps),
             waits,
         }
     }
@@ -235,7 +247,7 @@ impl CostModel<'_> {
         let dram_write = written.as_f64();
         let moved = loaded + dram_write;
         let waits = Waits { l2: 0.0, hbm: time };
-        MainLoop { time, first_tile: latency, dram_read: 0.0, dram_write, moved, tensor: 0.0, waits }
+        MainLoop { time, first_tile: latency, dram_read: 0.0, dram_write, moved, tensor: 0.0, warps: 0.0, waits }
     }
 
     /// Merging of `partials` partials of one (query, KV head) by a worker that stays on its SM, ns.

@@ -30,13 +30,21 @@ struct Demand {
     moved: f64,
     /// Fraction of the SM's tensor cores.
     tensor: f64,
+    /// Warps that compete for them.
+    warps: f64,
     /// Parts of the time that memory would take alone.
     waits: Waits,
 }
 
 impl Demand {
-    const NONE: Self =
-        Self { dram_read: 0.0, dram_write: 0.0, moved: 0.0, tensor: 0.0, waits: Waits { l2: 0.0, hbm: 0.0 } };
+    const NONE: Self = Self {
+        dram_read: 0.0,
+        dram_write: 0.0,
+        moved: 0.0,
+        tensor: 0.0,
+        warps: 0.0,
+        waits: Waits { l2: 0.0, hbm: 0.0 },
+    };
 }
 
 /// Which clock of its SM a main loop goes by.
@@ -81,6 +89,7 @@ struct Group {
     dram_write: [f64; LANES],
     moved: [f64; LANES],
     tensor: [f64; LANES],
+    warps: [f64; LANES],
     clock: [f64; LANES],
     /// Inverse of the speed that an SM could have on its own.
     inverse_local: [f64; LANES],
@@ -95,6 +104,7 @@ impl Group {
         dram_write: [0.0; LANES],
         moved: [0.0; LANES],
         tensor: [0.0; LANES],
+        warps: [0.0; LANES],
         clock: [0.0; LANES],
         inverse_local: [1.0; LANES],
         speed: [1.0; LANES],
@@ -132,6 +142,7 @@ impl Computing {
             dram: demand.dram_read + demand.dram_write,
             moved: demand.moved,
             tensor: demand.tensor,
+            warps: demand.warps,
             l2_wait: demand.waits.l2 / count,
             hbm_wait: demand.waits.hbm / count,
         }
@@ -200,6 +211,7 @@ impl Fluid {
             dram_write: work.dram_write / time,
             moved: work.moved / time,
             tensor: work.tensor / time,
+            warps: work.warps,
             waits: Waits { l2: work.waits.l2 / time, hbm: work.waits.hbm / time },
         };
         if pace == Pace::Computes {
@@ -252,6 +264,7 @@ impl Fluid {
         group.dram_write[lane] = demand.dram_write;
         group.moved[lane] = demand.moved;
         group.tensor[lane] = demand.tensor;
+        group.warps[lane] = demand.warps;
         group.inverse_local[lane] = (demand.moved / self.limits.sm).max(demand.tensor).max(1.0);
         group.next[lane] = next;
         self.stale = true;
@@ -297,6 +310,7 @@ impl Fluid {
                 dram: group.dram_read[lane] + group.dram_write[lane],
                 moved: group.moved[lane],
                 tensor: group.tensor[lane],
+                warps: group.warps[lane],
                 l2_wait: 0.0,
                 hbm_wait: 1.0,
             })
@@ -366,6 +380,7 @@ fn sum(running: &[Running]) -> (Demand, f64) {
         demand.dram_write += entry.demand.dram_write;
         demand.moved += entry.demand.moved;
         demand.tensor += entry.demand.tensor;
+        demand.warps += entry.demand.warps;
         demand.waits.l2 += entry.demand.waits.l2;
         demand.waits.hbm += entry.demand.waits.hbm;
         next = smaller(next, entry.done);

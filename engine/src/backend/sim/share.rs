@@ -7,17 +7,21 @@
 //! ```text
 //! streams    s₀ = min(cap₀, φ)                       waits for HBM all its time
 //! computes   s₁ = min(cap₁, φ / (l·φ + h))           waits for L2 a part l of its time and for HBM a part h
-//! tensor     t₀·s₀ + t₁·s₁ ≤ 1 on each SM            a class is sure of its share t / (t₀ + t₁)
+//! tensor     t₀·s₀ + t₁·s₁ ≤ 1 on each SM            a class is sure of its share of the warps, w / (w₀ + w₁)
 //! port       m₀·s₀ + m₁·s₁ ≤ what an SM draws
 //! φ          the largest at which all draw no more than HBM gives
 //! ```
+//!
+//! The schedulers of an SM issue in turn for the warps that are ready, so that a class which asks for less
+//! of the tensor cores than its share of the warps gets all that it asks for, and the other has the rest.
 //!
 //! A class whose memory takes less than all its time may see it slow down by as much for nothing:
 //! that is why overlap pays. What decode takes of the tensor cores (padded rows of its tile) is what
 //! prefill loses: that is why POD's decode tile has 16 rows.
 //!
-//! Worked number: decodes that want half of the tensor cores at full speed and run at φ = 0.4 take
-//! 0.2 of them. Prefill that wants 1.6 (two CTAs at 0.8) gets 0.8: both run at half their speed.
+//! Worked number: decodes of 4 warps that want half of the tensor cores at full speed and run at φ = 0.4
+//! take 0.2 of them. Prefill of 8 warps that wants 1.6 (two CTAs at 0.8) gets 0.8, and runs at half its
+//! speed. At φ = 1 the decodes would want more than the third of which they are sure, and get that.
 
 use crate::backend::sim::memory::Limits;
 
@@ -30,6 +34,8 @@ pub(super) struct Class {
     pub(super) moved: f64,
     /// Fraction of the SM's tensor cores.
     pub(super) tensor: f64,
+    /// Warps that compete for them.
+    pub(super) warps: f64,
     /// Part of the time in which memory that hits L2 would be waited for.
     pub(super) l2_wait: f64,
     /// Part of the time in which HBM would be.
@@ -84,15 +90,16 @@ pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
 fn caps(sm: &Pair, phi: f64, port: f64) -> [f64; 2] {
     let [t0, t1] = sm.map(|class| class.tensor);
     let free = sm.map(|class| class.fed(phi).min(1.0));
+    let wants = [t0 * free[0], t1 * free[1]];
     let mut caps = [1.0; 2];
-    if t0 * free[0] + t1 * free[1] > 1.0 {
-        let share = 1.0 / (t0 + t1);
-        caps = if free[0] <= share {
-            [1.0, (1.0 - t0 * free[0]) / t1]
-        } else if free[1] <= share {
-            [(1.0 - t1 * free[1]) / t0, 1.0]
+    if wants[0] + wants[1] > 1.0 {
+        let sure = sm.map(|class| class.warps / (sm[0].warps + sm[1].warps));
+        caps = if wants[0] <= sure[0] {
+            [1.0, (1.0 - wants[0]) / t1]
+        } else if wants[1] <= sure[1] {
+            [(1.0 - wants[1]) / t0, 1.0]
         } else {
-            [share, share]
+            [sure[0] / t0, sure[1] / t1]
         };
     }
     let drawn: f64 = (0..2).map(|class| sm[class].moved * caps[class].min(free[class])).sum();
@@ -150,11 +157,11 @@ mod tests {
     const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9 };
 
     fn decode(dram: f64, tensor: f64) -> Class {
-        Class { dram, moved: dram, tensor, l2_wait: 0.0, hbm_wait: 1.0 }
+        Class { dram, moved: dram, tensor, warps: 4.0, l2_wait: 0.0, hbm_wait: 1.0 }
     }
 
     fn prefill(tensor: f64) -> Class {
-        Class { dram: 0.0, moved: 1.0, tensor, l2_wait: 0.5, hbm_wait: 0.0 }
+        Class { dram: 0.0, moved: 1.0, tensor, warps: 8.0, l2_wait: 0.5, hbm_wait: 0.0 }
     }
 
     #[test]
@@ -162,6 +169,17 @@ mod tests {
         let sms = [[decode(250.0, 0.5), prefill(1.6)]];
         let [[streams, computes]] = speeds(&sms, &LIMITS)[..] else { panic!("one SM") };
         assert!((streams - 0.4).abs() < 1e-3 && (computes - 0.5).abs() < 1e-3, "{streams} {computes}");
+    }
+
+    #[test]
+    fn lean_decodes_get_all_they_want_of_the_tensor_cores_and_padded_ones_their_share() {
+        let free = Limits { hbm: 1e9, ..LIMITS };
+        let of = |tensor| speeds(&[[decode(1.0, tensor), prefill(1.6)]], &free)[0];
+        let [streams, computes] = of(0.12);
+        assert!((streams - 1.0).abs() < 1e-3 && (computes - 0.88 / 1.6).abs() < 1e-3, "{streams} {computes}");
+        let [streams, computes] = of(0.9);
+        assert!((streams * 0.9 - 1.0 / 3.0).abs() < 1e-3, "{streams}");
+        assert!((computes * 1.6 - 2.0 / 3.0).abs() < 1e-3, "{computes}");
     }
 
     #[test]
@@ -174,7 +192,7 @@ mod tests {
 
     #[test]
     fn prefill_that_misses_l2_draws_on_hbm_and_waits_for_it() {
-        let misses = Class { dram: 5.0, moved: 5.0, tensor: 0.8, l2_wait: 0.0, hbm_wait: 0.8 };
+        let misses = Class { dram: 5.0, moved: 5.0, tensor: 0.8, warps: 4.0, l2_wait: 0.0, hbm_wait: 0.8 };
         let sms = vec![[decode(20.0, 0.0), misses]; 10];
         let got = speeds(&sms, &LIMITS);
         let drawn: f64 = got.iter().map(|[a, b]| 20.0 * a + 5.0 * b).sum();

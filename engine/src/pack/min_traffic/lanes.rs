@@ -9,13 +9,15 @@ use crate::hw::Device;
 use crate::pack::{Pack, PackInput, Packing};
 use crate::tile::{self, MERGE_IN_FLIGHT, TileRule, WARPS_FOR_FULL_TENSOR_RATE};
 
-/// The CTAs of one tile shape: times of one KV token, ns.
+/// The CTAs of one tile shape; `alone` and `shared` are times of one KV token, ns.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     /// KV heads of a CTA.
     heads: u32,
     /// CTAs that an SM holds.
     per_sm: f64,
+    /// Until its first tile has landed.
+    latency: f64,
     /// With its bytes in flight, or with its warps on the tensor cores, whichever is longer.
     alone: f64,
     /// Through the port of the SM and through its tensor cores, whichever is longer: CTAs of an SM share them.
@@ -167,7 +169,7 @@ impl<'a> Lanes<'a> {
             let pieces = f64::from(class.pieces(limit));
             let per_sm = class.kind.per_sm.min(resident);
             let of_token = class.kind.alone.max(class.kind.shared * per_sm);
-            let main_loop = (of_token * class.tokens / pieces).max(self.device.loaded_latency.as_f64());
+            let main_loop = (of_token * class.tokens / pieces).max(class.kind.latency);
             let duration = self.fixed() + main_loop;
             lane += duration * ctas(class) / per_sm / sms;
             longest = longest.max(duration);
@@ -214,10 +216,13 @@ fn kind(input: &PackInput<'_>, pack: &Pack) -> Kind {
     let tensor = flop / of_sm;
     let warps = f64::from(tile.m.div_ceil(16) * kernel.heads).min(WARPS_FOR_FULL_TENSOR_RATE);
     let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + device.sim.tile_step.as_f64() / f64::from(tile.n);
-    let flight = bytes * device.loaded_latency.as_f64() / kernel.in_flight.as_f64();
+    let row = u64::from(shape.head_dim) * shape.dtype.bytes();
+    let latency = device.tile_latency((u64::from(tile.n * kernel.heads) * row) as f64);
+    let flight = bytes * latency / kernel.in_flight.as_f64();
     let port = bytes / (device.sim.sm_bytes_per_s as f64 * 1e-9);
     Kind {
         heads: kernel.heads,
+        latency,
         per_sm: f64::from(tile::occupancy(device, tile, shape.head_dim, shape.dtype).max(1)),
         alone: flight.max(compute),
         shared: port.max(tensor),
