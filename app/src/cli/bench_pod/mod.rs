@@ -1,0 +1,186 @@
+//! `bench` of hybrid batches: POD-Attention's Figures 6 and 11 and its Table 1, under every strategy,
+//! with what the paper reports beside what the simulator gives.
+//!
+//! Serial, streams, HFuse and CTA-parallel are FlashAttention's kernels (scheduler `query-centric`),
+//! as in the paper; `fused` is POD as released and by our choice.
+
+mod claims;
+mod report;
+
+use std::process::ExitCode;
+
+use engine::cancel::Cancel;
+use engine::hw::Device;
+use engine::plan::Strategy;
+use engine::plan::hybrid::PodChoice;
+use engine::session::{self, PlanOptions, RunOptions};
+use engine::units::Nanos;
+use engine::workload::{BatchSpec, PodRow, pod_figure_6, pod_figure_11};
+use rayon::prelude::*;
+
+use super::args::{BenchArgs, BenchSet};
+use super::bench::Chosen;
+use super::fault::Outcome;
+use super::{output, sets};
+use crate::plot::{Plot, Series};
+use claims::{Claim, claims_of_6, claims_of_11};
+use report::{every_row, finish, spread};
+
+/// FlashAttention's decode.
+const FLASH: &str = "query-centric";
+/// The device on which the paper's figures were measured.
+const PAPERS_DEVICE: &str = "a100-sxm-80gb";
+
+/// A way of running a hybrid batch.
+struct Way {
+    name: &'static str,
+    strategy: Strategy,
+    pod: PodChoice,
+}
+
+/// All ways; the first is what the others are compared with.
+const WAYS: [Way; 6] = [
+    Way { name: "serial", strategy: Strategy::Serial, pod: PodChoice::Released },
+    Way { name: "streams", strategy: Strategy::Streams, pod: PodChoice::Released },
+    Way { name: "cta-parallel", strategy: Strategy::CtaParallel, pod: PodChoice::Released },
+    Way { name: "hfuse", strategy: Strategy::HFuse, pod: PodChoice::Released },
+    Way { name: "fused released", strategy: Strategy::Fused, pod: PodChoice::Released },
+    Way { name: "fused ours", strategy: Strategy::Fused, pod: PodChoice::Ours },
+];
+const SERIAL: usize = 0;
+const STREAMS: usize = 1;
+const HFUSE: usize = 3;
+const RELEASED: usize = 4;
+const OURS: usize = 5;
+
+/// Makespans of a batch by way, and the least that any can take.
+struct Timed {
+    name: String,
+    times: [Nanos; WAYS.len()],
+    oracle: f64,
+}
+
+impl Timed {
+    fn gain(&self, way: usize) -> f64 {
+        self.times[SERIAL].as_f64() / self.times[way].as_f64()
+    }
+}
+
+/// A finished set.
+struct Set {
+    key: &'static str,
+    rows: Vec<Timed>,
+    summary: String,
+    claims: Vec<Claim>,
+    plot: Plot,
+}
+
+/// One of the hybrid sets; `chosen` are the rows of the way that the command line chose.
+pub(crate) fn bench(device: &Device, args: &BenchArgs, chosen: &[Chosen]) -> Outcome<ExitCode> {
+    let set = match args.set {
+        BenchSet::PodFigure6 => figure_6(device)?,
+        BenchSet::PodFigure11 => figure_11(device)?,
+        _ => table_1(device)?,
+    };
+    finish(&set, device, args, chosen)
+}
+
+/// `--set pod-figure-6`.
+fn figure_6(device: &Device) -> Outcome<Set> {
+    let rows = timed("pod-figure-6", &specs(&pod_figure_6()), device)?;
+    let (few, many) = rows.split_at(rows.len() / 2);
+    let series = [(few, 54), (many, 55)].into_iter().flat_map(|(rows, decodes)| {
+        [SERIAL, STREAMS, HFUSE, RELEASED].map(|way| Series {
+            name: format!("{} {decodes}", WAYS[way].name),
+            look: (way, usize::from(decodes == 55)),
+            points: rows.iter().enumerate().map(|(at, row)| (at as f64, row.times[way].as_f64() * 1e-6)).collect(),
+        })
+    });
+    let plot =
+        plot("POD Figure 6: Yi-6B, chunks of 512 of 16K, 54 and 55 decodes", device, "chunk", "ms", series.collect());
+    let claims = claims_of_6(few, many);
+    let summary = every_row(&rows);
+    Ok(Set { key: "pod-figure-6", summary, claims, plot, rows })
+}
+
+/// `--set pod-figure-11`.
+fn figure_11(device: &Device) -> Outcome<Set> {
+    let rows = timed("pod-figure-11", &specs(&pod_figure_11()), device)?;
+    let sorted = |way: usize| {
+        let mut gains: Vec<f64> = rows.iter().map(|row| row.gain(way)).collect();
+        gains.sort_by(f64::total_cmp);
+        gains
+    };
+    let series = (STREAMS..WAYS.len()).map(|way| {
+        let gains = sorted(way);
+        let share = |at: usize| 100.0 * at as f64 / gains.len() as f64;
+        // A point each half per cent is as fine as the picture shows.
+        let points = (0..gains.len()).step_by((gains.len() / 200).max(1)).map(|at| (share(at), gains[at]));
+        Series { name: WAYS[way].name.to_owned(), look: (way, way), points: points.collect() }
+    });
+    let title = "POD Figure 11: speed-up over serial, 4,410 batches sorted";
+    let plot = plot(title, device, "% of batches", "speed-up over serial", series.collect());
+    let claims = claims_of_11(&rows);
+    let summary = spread(&rows);
+    Ok(Set { key: "pod-figure-11", summary, claims, plot, rows })
+}
+
+/// `--set hybrid`.
+fn table_1(device: &Device) -> Outcome<Set> {
+    let specs: Vec<BatchSpec> = sets::hybrid()?.into_iter().map(|case| case.spec).collect();
+    let rows = timed("hybrid", &specs, device)?;
+    let series = (0..WAYS.len()).map(|way| Series {
+        name: WAYS[way].name.to_owned(),
+        look: (way, way),
+        points: rows.iter().enumerate().map(|(at, row)| (at as f64, row.times[way].as_f64() * 1e-6)).collect(),
+    });
+    let plot = plot("POD Table 1: C0, C1, C2", device, "configuration", "ms", series.collect());
+    let summary = every_row(&rows);
+    Ok(Set { key: "hybrid", summary, claims: Vec::new(), plot, rows })
+}
+
+fn specs(rows: &[PodRow]) -> Vec<BatchSpec> {
+    rows.iter().map(PodRow::spec).collect()
+}
+
+fn plot(what: &str, device: &Device, across: &str, upward: &str, series: Vec<Series>) -> Plot {
+    Plot {
+        title: format!("{what} · {} (simulated)", device.name),
+        across: across.to_owned(),
+        upward: upward.to_owned(),
+        series,
+    }
+}
+
+/// Every batch under every way, on as many threads as there are cores; the order does not depend on
+/// them.
+fn timed(set: &'static str, specs: &[BatchSpec], device: &Device) -> Outcome<Vec<Timed>> {
+    let bar = output::progress(specs.len() as u64, set);
+    let rows = specs.par_iter().map(|spec| {
+        let row = one(spec, device);
+        bar.inc(1);
+        row
+    });
+    let rows = rows.collect();
+    bar.finish_and_clear();
+    rows
+}
+
+fn one(spec: &BatchSpec, device: &Device) -> Outcome<Timed> {
+    let mut times = [Nanos::ZERO; WAYS.len()];
+    let mut oracle = 0.0;
+    for (time, way) in times.iter_mut().zip(&WAYS) {
+        let options = PlanOptions {
+            scheduler: FLASH.to_owned(),
+            strategy: way.strategy,
+            pod: way.pod,
+            explain: false,
+            ..PlanOptions::new(device)
+        };
+        let planned = session::plan_spec(spec, &options)?;
+        let run = RunOptions { repeats: 1, command: super::command_line(), ..RunOptions::default() };
+        *time = session::simulate(&planned, &run, &Cancel::default())?.makespan();
+        oracle = session::oracle_ns(&planned);
+    }
+    Ok(Timed { name: spec.name.clone(), times, oracle })
+}
