@@ -6,6 +6,9 @@
 //!              └► … one launch after another ───────► counts of each launch
 //! ```
 //!
+//! Launches of the plan whose tiles run on the same kernel are one launch when timed. For the counts of each they
+//! are built apart, one launch on the GPU for each of the plan, and told from each other by their order.
+//!
 //! They come after timing and tracing, and the session that they need is opened for them alone, so that no
 //! time is one of a counted run. L2 is emptied by reading a large buffer, not by writing it as in the timed
 //! runs, or the lines that the run throws out would count as its writes. Refusal is a normal state: it
@@ -61,12 +64,13 @@ pub(super) struct Rig<'a> {
 }
 
 impl Rig<'_> {
-    /// All passes. `traced` is sampled; `plain` makes the build that is counted.
+    /// All passes. `traced` is sampled; `plain` makes the build that is counted, `apart` the one whose launches are
+    /// the plan's.
     pub(super) fn run(
         &self,
         traced: Decode,
         micros: f64,
-        plain: impl FnOnce() -> Result<Decode>,
+        (plain, apart): (impl FnOnce() -> Result<Decode>, impl FnOnce() -> Result<Decode>),
         launches: usize,
         cancel: &Cancel,
     ) -> Result<Counting> {
@@ -95,7 +99,7 @@ impl Rig<'_> {
         drop(traced);
         cancel.check()?;
         let plain = plain()?;
-        match self.count(&mut session, &plain, launches, cancel) {
+        match self.count(&mut session, plain, apart, launches, cancel) {
             Ok(counted) => all.counted = Some(Counted { sampled, ..counted }),
             Err(Failed::Refused(refused)) => all.warnings.push(told("the hardware counters were not read", refused)?),
             Err(Failed::Other(error)) => return Err(error),
@@ -115,13 +119,14 @@ impl Rig<'_> {
     fn count(
         &self,
         session: &mut Session,
-        decode: &Decode,
+        plain: Decode,
+        apart: impl FnOnce() -> Result<Decode>,
         launches: usize,
         cancel: &Cancel,
     ) -> std::result::Result<Counted, Failed> {
         let sweep = Sweep::new(self.gpu, self.compiler).map_err(super::translate)?;
-        let before = || self.before(&sweep, decode);
-        let whole = session.count(&Quantity::COUNTED, before, || decode.launch(self.stream))?;
+        let before = || self.before(&sweep, &plain);
+        let whole = session.count(&Quantity::COUNTED, before, || plain.launch(self.stream))?;
         let mut counted = Counted {
             chip: session.chip().to_owned(),
             plan: counts(|quantity| whole.get(quantity)),
@@ -129,14 +134,23 @@ impl Rig<'_> {
             launches: Vec::new(),
             sampled: None,
         };
-        // Where two tiles of the plan share a kernel, its launches are not the plan's.
-        if launches < 2 || decode.parts() != launches {
+        if launches < 2 {
+            return Ok(counted);
+        }
+        let decode = if plain.parts() == launches {
+            plain
+        } else {
+            // Before the other is made, or both would have to fit.
+            drop(plain);
+            apart()?
+        };
+        if decode.parts() != launches {
             return Ok(counted);
         }
         for part in 0..launches {
             cancel.check()?;
             let before = || {
-                self.before(&sweep, decode)?;
+                self.before(&sweep, &decode)?;
                 (0..part).try_for_each(|earlier| decode.launch_part(earlier, self.stream))?;
                 self.stream.synchronize()
             };

@@ -90,8 +90,17 @@ pub(super) fn strategy(plan: &LaunchPlan) -> KernelStrategy {
     }
 }
 
+/// Which attention launches of a plan are one launch on the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joined {
+    /// Those whose tiles run on the same kernel.
+    ByKernel,
+    /// None: launch i of the plan is launch i on the GPU, to be counted by itself.
+    Apart,
+}
+
 /// Lowers a plan of `batch`, whose block ids are places in the KV cache.
-pub(super) fn lower(batch: &Batch, plan: &LaunchPlan) -> Result<Lowered> {
+pub(super) fn lower(batch: &Batch, plan: &LaunchPlan, joined: Joined) -> Result<Lowered> {
     check_launches(plan)?;
     let kernels = kernel_tiles(plan)?;
     let mut lowered = Lowered {
@@ -103,11 +112,17 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan) -> Result<Lowered> {
         merge_slots: plan.merge.slots.clone(),
         warnings: substitutions(plan, &kernels),
     };
-    for index in &plan.order {
+    // The launch of each of the kernels' tiles, where launches are to stay apart.
+    let mut of_launch: Vec<Option<usize>> = Vec::new();
+    let launched = plan.launches.iter().enumerate();
+    let packs = launched.flat_map(|(number, launch)| plan.packs_of(launch).iter().map(move |index| (number, index)));
+    for (launch, index) in packs {
         let pack = plan.pack(*index);
-        let tile = kernels[&pack.tile];
-        let tile = lowered.tiles.iter().position(|t| *t == tile).unwrap_or_else(|| {
+        let (tile, launch) = (kernels[&pack.tile], (joined == Joined::Apart).then_some(launch));
+        let same = |(t, l): (&KernelTile, &Option<usize>)| *t == tile && *l == launch;
+        let tile = lowered.tiles.iter().zip(&of_launch).position(same).unwrap_or_else(|| {
             lowered.tiles.push(tile);
+            of_launch.push(launch);
             lowered.tiles.len() - 1
         });
         let Some(first) = plan.queries_of(*index).first() else { continue };
@@ -177,4 +192,86 @@ fn substitutions(plan: &LaunchPlan, kernels: &BTreeMap<Tile, KernelTile>) -> Vec
         })
     });
     differing.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::{self, PackInput, PackOptions};
+    use crate::plan::{self, Launch, LaunchKind, PlanChoice};
+    use crate::workload::{PrefixTree, parse_tree};
+    use crate::{hw, tile};
+
+    fn planned() -> (Batch, LaunchPlan) {
+        let batch = parse_tree("1,8,64_256,512,64", AttentionShape::default()).unwrap().build().unwrap();
+        let device = hw::find("h200-sxm").unwrap();
+        let tree = PrefixTree::of(&batch);
+        let tiles = tile::solve(device, batch.shape.head_dim, batch.shape.dtype);
+        let scheduler = pack::find("pat").unwrap();
+        let rule = scheduler.tile_rule();
+        let input = PackInput {
+            batch: &batch,
+            tree: &tree,
+            device,
+            tiles: &tiles,
+            max_rows: rule.max_rows(&tiles),
+            fixed_tile: None,
+            options: &PackOptions::default(),
+            explain: false,
+        };
+        let packing = scheduler.pack(&input).unwrap();
+        let choice = PlanChoice { scheduler: scheduler.name(), strategy: Strategy::Serial, rule, explain: false };
+        let plan = plan::build(&input, &packing, &choice).unwrap();
+        (batch, plan)
+    }
+
+    /// As [`planned`], the first launch cut in two: its first pack in tiles of 64×128, which run on the kernel of
+    /// 64×64 as the others do.
+    fn sharing() -> (Batch, LaunchPlan) {
+        let (batch, mut plan) = planned();
+        let (wide, first) = (Tile { m: 64, n: 128 }, plan.launches[0].clone());
+        assert_eq!(first.kind, LaunchKind::Attention(Tile { m: 64, n: 64 }));
+        assert!(first.packs_end - first.packs_begin > 1);
+        let cut = first.packs_begin + 1;
+        plan.packs[plan.order[first.packs_begin as usize].at()].tile = wide;
+        plan.launches[0].packs_begin = cut;
+        plan.launches.insert(0, Launch { kind: LaunchKind::Attention(wide), packs_end: cut, ..first });
+        for launch in plan.launches.iter_mut().filter(|launch| !launch.after.is_empty()) {
+            launch.after.iter_mut().for_each(|after| *after += 1);
+            launch.after.insert(0, 0);
+        }
+        (batch, plan)
+    }
+
+    #[test]
+    fn launches_that_share_a_kernel_are_one_when_timed_and_apart_when_counted() {
+        let (batch, plan) = sharing();
+        let together = lower(&batch, &plan, Joined::ByKernel).unwrap();
+        let apart = lower(&batch, &plan, Joined::Apart).unwrap();
+        let attention: Vec<&Launch> = plan.launches.iter().filter(|launch| !launch.kind.is_merge()).collect();
+        assert_eq!((together.tiles.len(), apart.tiles.len()), (attention.len() - 1, attention.len()));
+        assert_eq!(apart.tiles[0], apart.tiles[1]);
+        for (number, launch) in attention.iter().enumerate() {
+            let packs = &apart.packs[launch.packs_begin as usize..launch.packs_end as usize];
+            assert!(!packs.is_empty() && packs.iter().all(|pack| pack.tile as usize == number));
+        }
+        // Nothing else differs: the same packs in the same order on the same kernels.
+        assert_eq!(together.packs.len(), apart.packs.len());
+        for (a, b) in together.packs.iter().zip(&apart.packs) {
+            assert_eq!(together.tiles[a.tile as usize], apart.tiles[b.tile as usize]);
+            assert_eq!(PackTask { tile: 0, ..*a }, PackTask { tile: 0, ..*b });
+        }
+        assert_eq!(
+            (&together.query_index, &together.block_ids, &together.merge_slots),
+            (&apart.query_index, &apart.block_ids, &apart.merge_slots)
+        );
+    }
+
+    #[test]
+    fn launches_of_different_kernels_are_the_plans_either_way() {
+        let (batch, plan) = planned();
+        let (together, apart) = (Joined::ByKernel, Joined::Apart);
+        let [together, apart] = [together, apart].map(|joined| lower(&batch, &plan, joined).unwrap());
+        assert_eq!((together.tiles, together.packs), (apart.tiles, apart.packs));
+    }
 }

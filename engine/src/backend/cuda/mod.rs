@@ -27,7 +27,7 @@ use kernels::{
 };
 
 use crate::backend::cuda::count::{Counting, Rig};
-use crate::backend::cuda::lower::Lowered;
+use crate::backend::cuda::lower::{Joined, Lowered};
 use crate::backend::cuda::trace::Traced;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
@@ -165,7 +165,7 @@ impl Cuda {
     pub fn run(&mut self, job: &Job<'_>, cancel: &Cancel) -> Result<Capture> {
         job.batch.require_decode_only("the GPU")?;
         let batch = dense(job.batch)?;
-        let lowered = lower::lower(&batch, job.plan)?;
+        let lowered = lower::lower(&batch, job.plan, Joined::ByKernel)?;
         self.prepare(&batch, SEED)?;
         let start = Instant::now();
         let plain = self.decode(&batch, job.plan, &lowered, 0)?;
@@ -187,8 +187,10 @@ impl Cuda {
         if job.counters {
             cancel.check()?;
             let plain = || self.decode(&batch, job.plan, &lowered, 0);
+            let apart = || self.decode(&batch, job.plan, &lower::lower(&batch, job.plan, Joined::Apart)?, 0);
             let rig = self.rig(job);
-            counting = rig.run(traced, traced_times.median(), plain, job.plan.launches.len(), cancel)?;
+            let (micros, launches) = (traced_times.median(), job.plan.launches.len());
+            counting = rig.run(traced, micros, (plain, apart), launches, cancel)?;
         }
         warnings.extend(counting.warnings);
         let overhead = traced_times.median() / plain_times.median() - 1.0;
@@ -238,7 +240,7 @@ impl Cuda {
 
     /// What a plan computes on the inputs that are there, all heads of all queries, as stored.
     fn output(&self, batch: &Batch, plan: &LaunchPlan) -> Result<Vec<u16>> {
-        let lowered = lower::lower(batch, plan)?;
+        let lowered = lower::lower(batch, plan, Joined::ByKernel)?;
         let decode = self.decode(batch, plan, &lowered, 0)?;
         decode.poison(&self.stream).map_err(translate)?;
         decode.launch(&self.stream).map_err(translate)?;
