@@ -71,16 +71,19 @@ fn degenerate(levels: u32, tokens: u64, shape: AttentionShape) -> BatchSpec {
     BatchSpec { roots: vec![root], ..BatchSpec::empty(shape) }
 }
 
-/// FlashForge's Figure 8, where both is fastest, on contexts of 200K tokens. The numbers of nodes are ours.
+/// FlashForge's Figure 8 on contexts of 200K tokens; the numbers of nodes are ours. Each part alone is faster
+/// than none, and nothing is faster than all together. In the paper the tree alone is slower than the
+/// division alone, 4.9 and 4.8 times as slow as all; here a block a (node, KV head) fills the bandwidth.
 #[test]
 fn flashforge_s_ablation_keeps_its_order() {
     let shape = AttentionShape { query_heads: 32, kv_heads: 32, ..AttentionShape::default() };
     let balanced = uniform(&[1, 2, 4, 8, 16], &[40_000; 5], shape);
     for (name, spec) in [("balanced", balanced), ("degenerate", degenerate(5, 40_000, shape))] {
         let of = |scheduler| time(&spec, scheduler, Strategy::Serial).unwrap();
-        let [nothing, tree, division, both] =
-            ["query-centric", "flashforge-tree", "flashforge-division", "flashforge"].map(of);
-        println!("{name}: nothing {nothing}, tree {tree}, division {division}, both {both}");
-        assert!(both <= 1.001 * tree.min(division) && both < 0.9 * nothing, "{name}: both is fastest");
+        let [none, tree, division, both] =
+            ["flashforge-neither", "flashforge-tree", "flashforge-division", "flashforge"].map(of);
+        println!("{name}: none {none}, tree {tree}, division {division}, both {both}");
+        assert!(both <= 1.001 * tree.min(division) && both < 0.9 * none, "{name}: both is fastest");
+        assert!(tree < 0.95 * none, "{name}: the tree alone gains");
     }
 }

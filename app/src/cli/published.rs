@@ -2,6 +2,9 @@
 
 use super::table::Table;
 
+/// Half a per cent is no direction.
+const TIE: f64 = 0.005;
+
 /// A published number and how to find ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
@@ -63,10 +66,10 @@ impl Claim {
         }
     }
 
-    /// Whether ours points the same way: on the same side of no difference.
+    /// Whether ours points the same way: as far as [`TIE`] from no difference, on the same side.
     pub(crate) fn agrees(&self, simulated: f64) -> bool {
         let none = if matches!(self.measure, Measure::MeanBelow(_)) { 0.0 } else { 1.0 };
-        (self.published > none) == (simulated > none)
+        (simulated - none) * (self.published - none).signum() > TIE
     }
 
     fn show(&self, value: f64) -> String {
@@ -113,5 +116,6 @@ mod tests {
         near(Measure::Case { case: 0, way: 1 }, 2.0);
         assert!(claim(Measure::Case { case: 0, way: 2 }).simulated(&times).is_none());
         assert!(claim(Measure::Most(1)).agrees(1.01) && !claim(Measure::Most(1)).agrees(0.99));
+        assert!(!claim(Measure::Most(1)).agrees(1.001), "a tie");
     }
 }

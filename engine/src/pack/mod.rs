@@ -52,6 +52,7 @@ pub fn schedulers() -> &'static [&'static dyn Scheduler] {
         &FlashForge { tree: true, division: true },
         &FlashForge { tree: true, division: false },
         &FlashForge { tree: false, division: true },
+        &FlashForge { tree: false, division: false },
         &PatReleased { model: pat_released::Model::Compute },
         &Pat { ablation: pat::Ablation::FixedTile },
         &Pat { ablation: pat::Ablation::OneStream },

@@ -123,6 +123,12 @@ pub enum MergeShape {
         /// How partials are stored.
         form: PartialForm,
     },
+    /// Rounds in which each query's running result takes in one partial more: as many launches as the
+    /// most partials, less one.
+    Chain {
+        /// How partials are stored.
+        form: PartialForm,
+    },
 }
 
 /// Everything a scheduler may look at.

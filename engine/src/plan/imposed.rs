@@ -63,7 +63,8 @@ pub(super) fn imposed_launches(
             let rows = (0..merge.starts.len() - 1).map(|at| merge.of(QueryIdx::from(at)).to_vec());
             built.round(rows.filter(|row| row.len() >= least).map(|row| (row, true)), form, form);
         }
-        MergeShape::Halving { form } => halve(merge, form, &mut built),
+        MergeShape::Halving { form } => join_pairs(merge, form, usize::MAX, &mut built),
+        MergeShape::Chain { form } => join_pairs(merge, form, 1, &mut built),
     }
     built
 }
@@ -95,17 +96,19 @@ impl Built {
     }
 }
 
-/// Pairs neighbours of each query until one is left.
-fn halve(merge: &MergePlan, form: PartialForm, built: &mut Built) {
+/// Joins neighbours of each query, `most` pairs of it a round, until one is left.
+fn join_pairs(merge: &MergePlan, form: PartialForm, most: usize, built: &mut Built) {
     let mut left: Vec<Vec<u32>> = (0..merge.starts.len() - 1).map(|at| merge.of(QueryIdx::from(at)).to_vec()).collect();
     while left.iter().any(|slots| slots.len() > 1) {
         let pairs = left.iter().flat_map(|slots| {
             let finishes = slots.len() == 2;
-            slots.chunks_exact(2).map(move |pair| (pair.to_vec(), finishes))
+            slots.chunks_exact(2).take(most).map(move |pair| (pair.to_vec(), finishes))
         });
         built.round(pairs, form, form);
         for slots in &mut left {
-            *slots = slots.chunks(2).map(|pair| pair[0]).collect();
+            let pairs = (slots.len() / 2).min(most);
+            let firsts = slots.iter().copied().take(2 * pairs).step_by(2);
+            *slots = firsts.chain(slots.iter().copied().skip(2 * pairs)).collect();
         }
     }
 }
@@ -213,6 +216,16 @@ mod tests {
         assert_eq!(built.rounds.len(), 3);
         assert_eq!(rows(&built.rounds[0]), [(vec![0, 2], false), (vec![3, 4], false)]);
         assert_eq!(rows(&built.rounds[2]), [(vec![0, 5], true)]);
+    }
+
+    #[test]
+    fn a_chain_takes_in_one_partial_a_round() {
+        let phase: Vec<&[u32]> = vec![&[0, 1], &[0], &[0, 1], &[0]];
+        let built = built(&[&phase], MergeShape::Chain { form: PartialForm::Fp32MaxSum });
+        assert_eq!(rows(&built.rounds[0]), [(vec![0, 2], false), (vec![1, 4], true)]);
+        assert_eq!(rows(&built.rounds[1]), [(vec![0, 3], false)]);
+        assert_eq!(rows(&built.rounds[2]), [(vec![0, 5], true)]);
+        assert_eq!(built.rounds.len(), 3);
     }
 
     #[test]

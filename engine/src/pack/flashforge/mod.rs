@@ -6,9 +6,10 @@
 //! ```
 //!
 //! A PAC reads its node's KV once for all queries that need it (queries are never cut, section 5): rows
-//! beyond the tile pass over the KV that is in shared memory. Partials keep maximum and sum apart. The
-//! halves of the system stand beside it, as in the paper's ablation: `flashforge-tree` without cutting,
-//! `flashforge-division` without sharing.
+//! beyond the tile pass over the KV that is in shared memory. Partials keep maximum and sum apart. Beside
+//! it stands the paper's ablation (section 6.2) of its three parts, nodes read once, cutting, and reductions
+//! in parallel: `flashforge-tree` has the first alone, `flashforge-division` the second, `flashforge-neither`
+//! none. Without the third, each query's partials are reduced one launch after another.
 
 mod cost;
 mod divide;
@@ -40,7 +41,8 @@ impl Scheduler for FlashForge {
         match (self.tree, self.division) {
             (true, true) => "flashforge",
             (true, false) => "flashforge-tree",
-            _ => "flashforge-division",
+            (false, true) => "flashforge-division",
+            (false, false) => "flashforge-neither",
         }
     }
 
@@ -49,8 +51,11 @@ impl Scheduler for FlashForge {
             (true, true) => {
                 "FlashForge: a partial attention a node, cut by a profiled cost grid so that all blocks end together, reduced in log depth."
             }
-            (true, false) => "FlashForge's ablation: nodes shared, but never cut.",
-            _ => "FlashForge's ablation: requests cut by its cost grid, but nothing shared.",
+            (true, false) => "FlashForge's ablation: nodes shared, but never cut, and reduced one after another.",
+            (false, true) => {
+                "FlashForge's ablation: requests cut by its cost grid, but nothing shared, and reduced one after another."
+            }
+            (false, false) => "FlashForge's ablation: a block a request and KV head, nothing shared, nothing cut.",
         }
     }
 
@@ -102,7 +107,9 @@ impl Scheduler for FlashForge {
         if let Some(division) = division.filter(|_| input.explain) {
             phases.packing.decisions.push(explain_division(&division, blocks));
         }
-        Ok(phases.finish(MergeShape::Halving { form: PartialForm::Fp32MaxSum }))
+        let form = PartialForm::Fp32MaxSum;
+        let merge = if self.tree && self.division { MergeShape::Halving { form } } else { MergeShape::Chain { form } };
+        Ok(phases.finish(merge))
     }
 }
 
