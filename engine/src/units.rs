@@ -165,9 +165,28 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
+/// A count with its noun: `1 launch`, `2 launches`, `1,024 CTAs`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if noun.ends_with("ch") || noun.ends_with("ss") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", grouped(count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_counted_in_the_singular() {
+        assert_eq!(
+            [(0, "CTA"), (1, "launch"), (2, "launch"), (1, "pass"), (3, "pass"), (1024, "pack")]
+                .map(|(count, noun)| counted(count, noun)),
+            ["0 CTAs", "1 launch", "2 launches", "1 pass", "3 passes", "1,024 packs"]
+        );
+    }
 
     #[test]
     fn quantities_print_with_a_fitting_unit() {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use engine::capture::{self, Loaded};
 use engine::export::{SCHEMA, csv_tables, write_perfetto};
+use engine::units::counted;
 use serde_json::json;
 
 use super::args::{ExportArgs, ImportArgs};
@@ -21,7 +22,7 @@ pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
     if args.json {
         output::print_json(&json!({ "schema": SCHEMA, "file": args.output, "requests": requests }))?;
     } else {
-        output::print(&format!("wrote {} with {requests} requests", args.output.display()))?;
+        output::print(&format!("wrote {} with {}", args.output.display(), counted(requests as u64, "request")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use engine::export::SCHEMA;
 use engine::plan::Strategy;
 use engine::tile::{self, Feasibility};
-use engine::units::grouped;
+use engine::units::counted;
 use engine::workload::{BatchSpec, Dtype};
 use engine::{hw, pack};
 use serde_json::json;
@@ -85,11 +85,11 @@ fn tiles(device: &hw::Device) -> Vec<(String, String)> {
         };
         let why = differences.iter().find(|d| d.tile == cell.tile).map(|d| format!(": {}", d.why));
         let about = format!(
-            "{verdict}; {} shared, {} registers{}, {} CTAs an SM, {} of {} in flight; {paper}{}.",
+            "{verdict}; {} shared, {} registers{}, {} an SM, {} of {} in flight; {paper}{}.",
             cell.shared,
             cell.registers,
             if cell.registers_estimated { " (estimated)" } else { "" },
-            cell.ctas_per_sm,
+            counted(u64::from(cell.ctas_per_sm), "CTA"),
             cell.in_flight,
             cell.in_flight_needed,
             why.unwrap_or_default(),
@@ -104,7 +104,7 @@ fn sample(sample: &samples::Sample) -> (String, String) {
         |error| error.to_string(),
         |spec| {
             let count = spec.build().map_or(0, |batch| batch.requests().len() as u64);
-            format!("{} ({} requests). {}", spec.name, grouped(count), spec.look_for)
+            format!("{} ({}). {}", spec.name, counted(count, "request"), spec.look_for)
         },
     );
     (sample.key.to_owned(), about)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use engine::export::{HybridJson, PlanJson, PrefillJson, decisions_json, plan_json};
 use engine::session::{self, Planned};
-use engine::units::{Bytes, Nanos, grouped};
+use engine::units::{Bytes, Nanos, counted, grouped};
 
 use super::args::PlanArgs;
 use super::fault::Outcome;
@@ -42,7 +42,7 @@ pub(crate) fn timed_json(planned: &Planned) -> Outcome<PlanJson> {
 }
 
 fn decisions(planned: &Planned) -> String {
-    let mut out = format!("\n{} decisions\n", grouped(planned.plan.decisions.len() as u64));
+    let mut out = format!("\n{}\n", counted(planned.plan.decisions.len() as u64, "decision"));
     for decision in &planned.plan.decisions {
         out.push_str(&decision.sentence());
         out.push('\n');
@@ -51,16 +51,14 @@ fn decisions(planned: &Planned) -> String {
 }
 
 fn prefill_line(prefill: &PrefillJson) -> String {
-    let plural = if prefill.chunks == 1 { "" } else { "s" };
     format!(
-        "{} chunk{plural}, {} query tokens, tile {}×{}, {} split{}, {} CTAs",
-        prefill.chunks,
-        grouped(prefill.query_tokens),
+        "{}, {}, tile {}×{}, {}, {}",
+        counted(prefill.chunks, "chunk"),
+        counted(prefill.query_tokens, "query token"),
         prefill.tile_m,
         prefill.tile_n,
-        prefill.splits,
-        if prefill.splits == 1 { "" } else { "s" },
-        grouped(prefill.ctas)
+        counted(u64::from(prefill.splits), "split"),
+        counted(prefill.ctas, "CTA")
     )
 }
 
@@ -70,11 +68,11 @@ fn hybrid_line(hybrid: &HybridJson) -> String {
         _ => String::new(),
     };
     format!(
-        "{} prefill and {} decode CTAs in {} and {} slots, grid {}{ratio}",
+        "{} prefill and {} in {} and {}, grid {}{ratio}",
         grouped(u64::from(hybrid.prefill_ctas)),
-        grouped(u64::from(hybrid.decode_ctas)),
+        counted(u64::from(hybrid.decode_ctas), "decode CTA"),
         grouped(u64::from(hybrid.prefill_slots)),
-        grouped(u64::from(hybrid.decode_slots)),
+        counted(u64::from(hybrid.decode_slots), "slot"),
         grouped(u64::from(hybrid.grid))
     )
 }
@@ -90,7 +88,7 @@ fn text(planned: &Planned, json: &PlanJson) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {name:<11} {value}");
     };
-    say("batch", format!("{} requests, {shape}", grouped(batch.requests)));
+    say("batch", format!("{}, {shape}", counted(batch.requests, "request")));
     if let Some(prefill) = &json.prefill {
         say("prefill", prefill_line(prefill));
     }
@@ -98,18 +96,19 @@ fn text(planned: &Planned, json: &PlanJson) -> String {
         say("hybrid", hybrid_line(hybrid));
     }
     say("KV tokens", format!("{} in all, {} unique", grouped(batch.kv_tokens), grouped(batch.kv_tokens_unique)));
-    say("tree", format!("{} nodes, {} levels", grouped(planned.tree.nodes.len() as u64), planned.tree.depth()));
+    let (nodes, levels) = (planned.tree.nodes.len() as u64, u64::from(planned.tree.depth()));
+    say("tree", format!("{}, {}", counted(nodes, "node"), counted(levels, "level")));
     say("plan", format!("{} under {} on {}", json.scheduler, json.strategy, json.device));
     say(
         "packs",
         format!(
-            "{} a KV head, {} CTAs, {} launches",
+            "{} a KV head, {}, {}",
             grouped(json.packs),
-            grouped(json.ctas),
-            planned.plan.launches.len()
+            counted(json.ctas, "CTA"),
+            counted(planned.plan.launches.len() as u64, "launch")
         ),
     );
-    say("KV read", format!("{} tokens a KV head", grouped(json.kv_tokens_read)));
+    say("KV read", format!("{} a KV head", counted(json.kv_tokens_read, "token")));
     say(
         "partials",
         format!("{} a query head, at most {} a query", grouped(json.partials), json.max_partials_per_query),

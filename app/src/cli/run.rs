@@ -8,7 +8,7 @@ use engine::capture::{self, L2State};
 use engine::export::{MeasuredJson, RunJson};
 use engine::numerics::CheckReport;
 use engine::session::{self, RunOptions};
-use engine::units::{Bytes, Nanos};
+use engine::units::{Bytes, Nanos, counted};
 
 use super::args::RunArgs;
 use super::fault::{FAILED, Outcome};
@@ -117,5 +117,5 @@ fn counters(measured: &MeasuredJson) -> Option<String> {
         share("SM active", measured.sm_active),
     ];
     let figures: Vec<String> = figures.into_iter().flatten().collect();
-    Some(format!("{} (measured, {passes} passes)", figures.join(", ")))
+    Some(format!("{} (measured, {})", figures.join(", "), counted(u64::from(passes), "pass")))
 }

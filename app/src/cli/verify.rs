@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use engine::capture;
 use engine::export::SCHEMA;
-use engine::units::grouped;
+use engine::units::counted;
 use serde_json::json;
 
 use super::args::VerifyArgs;
@@ -30,9 +30,9 @@ pub(crate) fn verify(args: &VerifyArgs) -> Outcome<ExitCode> {
         for finding in &findings {
             output::print(&format!("{}: {}", finding.rule, finding.text))?;
         }
-        let spans = grouped(loaded.capture.spans.len() as u64);
+        let spans = counted(loaded.capture.spans.len() as u64, "span");
         let verdict = if sound { "whole, and every invariant holds" } else { "not sound" };
-        output::print(&format!("{}: {spans} spans, {verdict}", args.capture.display()))?;
+        output::print(&format!("{}: {spans}, {verdict}", args.capture.display()))?;
     }
     Ok(ExitCode::from(if sound { 0 } else { FAILED }))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use egui::{Context, Theme};
 use engine::cancel::Cancel;
 use engine::capture::{Loaded, Source, write_atomically};
-use engine::units::{NodeIdx, PackIdx};
+use engine::units::{NodeIdx, PackIdx, counted};
 use engine::workload::BatchSpec;
 
 use super::app::{App, default_dock};
@@ -247,11 +247,11 @@ impl App {
         let planned = &shown.planned;
         let took = shown.simulated.as_ref().map_or(0.0, |run| run.took.as_secs_f64());
         let text = format!(
-            "planned in {} µs, simulated in {:.1} ms: {} packs, {} CTAs",
+            "planned in {} µs, simulated in {:.1} ms: {}, {}",
             planned.plan_time.as_micros(),
             took * 1e3,
-            planned.plan.packs.len(),
-            planned.plan.attention_ctas()
+            counted(planned.plan.packs.len() as u64, "pack"),
+            counted(planned.plan.attention_ctas(), "CTA")
         );
         self.log.push((Level::Info, text));
         if let Some(run) = &shown.simulated {

@@ -58,7 +58,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     if count == 0 {
         ui.label("This batch is empty. Add a tree or a request below, or pick a sample above.");
     } else {
-        ui.label(RichText::new(format!("{} requests", grouped(count))).strong());
+        ui.label(RichText::new(engine::units::counted(count, "request")).strong());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use egui::{RichText, ScrollArea, Sense, Ui, vec2};
-use engine::units::Nanos;
+use engine::units::{Nanos, counted};
 
 use super::timeline::layout::{Layout, View};
 use super::{Frame, empty, entity_colour};
@@ -127,8 +127,8 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, is_ba
         ui.label(small(format!("median of {}, {} to {}, {l2} L2", times.count, times.least, times.most)));
         ui.label(small(format!("of {about}")));
     }
-    let text =
-        format!("busy {:.0} % · {} · {} CTAs", run.busy_share() * 100.0, way.issued, run.capture.plan.attention_ctas());
+    let ctas = counted(run.capture.plan.attention_ctas(), "CTA");
+    let text = format!("busy {:.0} % · {} · {ctas}", run.busy_share() * 100.0, way.issued);
     ui.label(small(text));
 }
 

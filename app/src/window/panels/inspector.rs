@@ -3,7 +3,7 @@
 use egui::{RichText, ScrollArea, Ui};
 use engine::capture::{Source, Span};
 use engine::decision::{Decision, Subject};
-use engine::units::{NodeIdx, PackIdx, grouped};
+use engine::units::{NodeIdx, PackIdx, counted, grouped};
 
 use super::{Frame, empty, figure, figures, percent_of, signed};
 use crate::window::command::Command;
@@ -67,7 +67,7 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     }
     ui.add_space(6.0);
     for (tile, packs) in plan.tiles() {
-        derived(ui, &format!("tile {tile}"), format!("{packs} packs"));
+        derived(ui, &format!("tile {tile}"), counted(u64::from(packs), "pack"));
     }
     ui.add_space(8.0);
     let hint = "Select a node, a pack or a CTA in any view: the chain from prefix to bytes shows here, with the decisions behind it.";

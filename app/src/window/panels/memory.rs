@@ -164,7 +164,11 @@ fn table(
 fn counted(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     let Some(counted) = &run.capture.counted else { return };
     ui.separator();
-    let text = format!("counted on {} in {} passes over all launches", counted.chip, counted.passes);
+    let text = format!(
+        "counted on {} in {} over all launches",
+        counted.chip,
+        engine::units::counted(u64::from(counted.passes), "pass")
+    );
     ui.label(RichText::new(text).color(frame.tokens.faint));
     for count in Counter::ALL.into_iter().filter_map(|counter| Some((counter, counted.plan.get(counter)?))) {
         let (counter, value) = count;

@@ -3,7 +3,7 @@
 use egui::{RichText, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 use engine::plan::{LaunchPlan, PrefillChunk};
-use engine::units::{PackIdx, grouped};
+use engine::units::{PackIdx, counted, grouped};
 
 use super::{Frame, empty};
 use crate::window::selection::Selection;
@@ -64,7 +64,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
             egui::TextEdit::singleline(&mut state.filter).hint_text("tile 64×128 or node 3").desired_width(140.0);
         ui.add(filter);
         let ctas = plan.attention_ctas();
-        let text = format!("{} of {} packs · {} CTAs", order.len(), grouped(plan.packs.len() as u64), grouped(ctas));
+        let packs = counted(plan.packs.len() as u64, "pack");
+        let text = format!("{} of {packs} · {}", order.len(), counted(ctas, "CTA"));
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
     let mut table = TableBuilder::new(ui)

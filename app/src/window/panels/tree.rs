@@ -1,7 +1,7 @@
 //! The prefix tree as a canvas: width = requests, height = tokens, colour = pack.
 
 use egui::{Align2, FontId, Pos2, Rect, Sense, Stroke, StrokeKind, Ui, pos2};
-use engine::units::NodeIdx;
+use engine::units::{NodeIdx, counted};
 use engine::workload::PrefixTree;
 
 use super::{Frame, empty};
@@ -68,8 +68,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         paint_node(&painter, frame, *node, *place, *folded);
     }
     let caption = format!(
-        "width: requests, height: √tokens, colour: pack · {} nodes, {} tokens",
-        tree.nodes.len(),
+        "width: requests, height: √tokens, colour: pack · {}, {} tokens",
+        counted(tree.nodes.len() as u64, "node"),
         tree.unique_tokens()
     );
     painter.text(
@@ -86,10 +86,10 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
             format!("{folded} nodes too narrow to draw apart, from node {}", node.0)
         } else {
             format!(
-                "node {} · {} tokens · {} requests, {} end here",
+                "node {} · {} tokens · {}, of which {} end here",
                 node.0,
                 found.tokens,
-                found.query_count(),
+                counted(u64::from(found.query_count()), "request"),
                 found.ending
             )
         };

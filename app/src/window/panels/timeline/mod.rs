@@ -13,7 +13,7 @@ use std::sync::Arc;
 use egui::{PointerButton, Rect, Response, RichText, Sense, Ui};
 use engine::capture::Source;
 use engine::metrics;
-use engine::units::{Bytes, Nanos, grouped};
+use engine::units::{Bytes, Nanos, counted};
 
 use self::blocks::Block;
 pub(crate) use self::counters::{caption, rate};
@@ -212,8 +212,8 @@ fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
 /// CTAs, SMs and how busy they are.
 fn content(run: &Run) -> String {
     format!(
-        "{} CTAs on {} SMs × {} slots · slots busy {:.1} %",
-        grouped(run.capture.spans.len() as u64),
+        "{} on {} SMs × {} slots · slots busy {:.1} %",
+        counted(run.capture.spans.len() as u64, "CTA"),
         run.capture.provenance.sm_count,
         run.capture.slots_per_sm(),
         run.busy_share() * 100.0
@@ -238,7 +238,7 @@ fn phases(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
         for ((name, colour), count) in names.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
             let (swatch, _) = ui.allocate_exact_size(egui::vec2(10.0, 10.0), Sense::hover());
             ui.painter().rect_filled(swatch, 2.0, colour);
-            ui.label(RichText::new(format!("{name} · {} CTAs", grouped(count))).small());
+            ui.label(RichText::new(format!("{name} · {}", counted(count, "CTA"))).small());
         }
     });
 }
@@ -250,11 +250,11 @@ fn statistics(shown: &Shown, run: &Run, from: f64, to: f64) -> String {
     let slot_time = (to.saturating_sub(from)).saturating_mul(run.lanes.lanes.len() as u64).max(1);
     let share = busy as f64 / slot_time as f64 * 100.0;
     format!(
-        "range {} {} · busy {share:.1} % · bubbles {:.1} % · {} CTAs · ≈ {} KV issued (derived)",
+        "range {} {} · busy {share:.1} % · bubbles {:.1} % · {} · ≈ {} KV issued (derived)",
         Nanos(to.saturating_sub(from)),
         run.source().name(),
         100.0 - share,
-        grouped(ctas),
+        counted(ctas, "CTA"),
         Bytes(bytes as u64)
     ) + &dram_of(shown, run, (from, to))
 }
