@@ -1,8 +1,11 @@
 //! Multisets of pack sizes.
 
-/// How many packs there are of each size, ascending by size. Sizes are queries, above zero.
+use smallvec::SmallVec;
+
+/// How many packs there are of each size, ascending by size. Sizes are queries, above zero. There are
+/// few of them and the search copies them all the time, so they need no memory of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Sizes(Vec<(u32, u32)>);
+pub(super) struct Sizes(SmallVec<[(u32, u32); 4]>);
 
 impl Sizes {
     /// Adds `count` packs of `size` queries.
