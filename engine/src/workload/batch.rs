@@ -1,7 +1,7 @@
 //! A batch that has been checked: requests and their paged block tables.
 
 use crate::error::{Error, Result};
-use crate::units::{BlockIdx, QueryIdx, Tokens};
+use crate::units::{BlockIdx, QueryIdx, Tokens, counted};
 use crate::workload::AttentionShape;
 
 /// What a request asks for in this step.
@@ -217,8 +217,8 @@ impl Batch {
             count => Err(Error::Unsupported {
                 who: who.to_owned(),
                 limit: format!(
-                    "it has {count} prefill chunk{}, which it does not run; run the batch on the simulator (--backend sim), or remove them to run the decode requests",
-                    if count == 1 { "" } else { "s" }
+                    "it has {}, which it does not run; run the batch on the simulator (--backend sim), or remove them to run the decode requests",
+                    counted(count as u64, "prefill chunk")
                 ),
             }),
         }

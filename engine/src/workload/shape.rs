@@ -102,19 +102,24 @@ impl AttentionShape {
         self.query_heads / self.kv_heads.max(1)
     }
 
+    /// Q, K or V of one head of one query or token: `d·b`.
+    pub fn head_bytes(&self) -> Bytes {
+        Bytes(u64::from(self.head_dim) * self.dtype.bytes())
+    }
+
     /// K and V of one token over all KV heads: `2·Hkv·d·b`.
     pub fn kv_bytes_per_token(&self) -> Bytes {
-        Bytes(2 * u64::from(self.kv_heads) * u64::from(self.head_dim) * self.dtype.bytes())
+        self.kv_bytes_per_token_head() * u64::from(self.kv_heads)
     }
 
     /// K and V of one token of one KV head: `2·d·b`.
     pub fn kv_bytes_per_token_head(&self) -> Bytes {
-        Bytes(2 * u64::from(self.head_dim) * self.dtype.bytes())
+        self.head_bytes() * 2
     }
 
     /// One query, or one output row, over all query heads: `Hq·d·b`.
     pub fn query_bytes(&self) -> Bytes {
-        Bytes(u64::from(self.query_heads) * u64::from(self.head_dim) * self.dtype.bytes())
+        self.head_bytes() * u64::from(self.query_heads)
     }
 
     /// One partial of one query over all query heads, fp32 O and LSE: `Hq·(4·d + 4)`.

@@ -1,6 +1,6 @@
 //! What POD's paper reports of Figures 6 and 11, beside what came out.
 
-use super::{HFUSE, OURS, RELEASED, SERIAL, STREAMS, Timed};
+use super::{HFUSE, OURS, RELEASED, SERIAL, STREAMS, Timed, sorted_gains};
 
 /// What a paper says and what came out.
 pub(super) struct Claim {
@@ -126,8 +126,7 @@ pub(super) fn claims_of_6(few: &[Timed], many: &[Timed]) -> Vec<Claim> {
 
 pub(super) fn claims_of_11(rows: &[Timed]) -> Vec<Claim> {
     let gains = |way: usize| rows.iter().map(move |row| row.gain(way));
-    let mut hfuse: Vec<f64> = gains(HFUSE).collect();
-    hfuse.sort_by(f64::total_cmp);
+    let hfuse = sorted_gains(rows, HFUSE);
     let within = |way: usize| {
         let near = rows.iter().filter(|row| row.times[way].as_f64() <= 1.1 * row.oracle).count();
         100.0 * near as f64 / rows.len().max(1) as f64

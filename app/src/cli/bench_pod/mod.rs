@@ -66,6 +66,18 @@ impl Timed {
     }
 }
 
+/// Gains of a way over serial, ascending.
+fn sorted_gains(rows: &[Timed], way: usize) -> Vec<f64> {
+    let mut gains: Vec<f64> = rows.iter().map(|row| row.gain(way)).collect();
+    gains.sort_by(f64::total_cmp);
+    gains
+}
+
+/// Times of a way in ms, over the number of the batch.
+fn times_by_batch(rows: &[Timed], way: usize) -> Vec<(f64, f64)> {
+    rows.iter().enumerate().map(|(at, row)| (at as f64, row.times[way].as_f64() * 1e-6)).collect()
+}
+
 /// A finished set.
 struct Set {
     key: &'static str,
@@ -93,7 +105,7 @@ fn figure_6(device: &Device) -> Outcome<Set> {
         [SERIAL, STREAMS, HFUSE, RELEASED].map(|way| Series {
             name: format!("{} {decodes}", WAYS[way].name),
             look: (way, usize::from(decodes == 55)),
-            points: rows.iter().enumerate().map(|(at, row)| (at as f64, row.times[way].as_f64() * 1e-6)).collect(),
+            points: times_by_batch(rows, way),
         })
     });
     let plot =
@@ -106,13 +118,8 @@ fn figure_6(device: &Device) -> Outcome<Set> {
 /// `--set pod-figure-11`.
 fn figure_11(device: &Device) -> Outcome<Set> {
     let rows = timed("pod-figure-11", &specs(&pod_figure_11()), device)?;
-    let sorted = |way: usize| {
-        let mut gains: Vec<f64> = rows.iter().map(|row| row.gain(way)).collect();
-        gains.sort_by(f64::total_cmp);
-        gains
-    };
     let series = (STREAMS..WAYS.len()).map(|way| {
-        let gains = sorted(way);
+        let gains = sorted_gains(&rows, way);
         let share = |at: usize| 100.0 * at as f64 / gains.len() as f64;
         // A point each half per cent is as fine as the picture shows.
         let points = (0..gains.len()).step_by((gains.len() / 200).max(1)).map(|at| (share(at), gains[at]));
@@ -132,7 +139,7 @@ fn table_1(device: &Device) -> Outcome<Set> {
     let series = (0..WAYS.len()).map(|way| Series {
         name: WAYS[way].name.to_owned(),
         look: (way, way),
-        points: rows.iter().enumerate().map(|(at, row)| (at as f64, row.times[way].as_f64() * 1e-6)).collect(),
+        points: times_by_batch(&rows, way),
     });
     let plot = plot("POD Table 1: C0, C1, C2", device, "configuration", "ms", series.collect());
     let summary = every_row(&rows);

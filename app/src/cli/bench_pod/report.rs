@@ -11,7 +11,7 @@ use engine::units::Nanos;
 use serde_json::json;
 
 use super::claims::{Claim, gain_text, mean, median};
-use super::{FLASH, PAPERS_DEVICE, STREAMS, Set, Timed, WAYS};
+use super::{FLASH, PAPERS_DEVICE, STREAMS, Set, Timed, WAYS, sorted_gains};
 use crate::cli::args::BenchArgs;
 use crate::cli::bench::Chosen;
 use crate::cli::convert::write_pictures;
@@ -37,8 +37,7 @@ pub(super) fn every_row(rows: &[Timed]) -> String {
 pub(super) fn spread(rows: &[Timed]) -> String {
     let mut table = Table::new(1, &["way", "least", "median", "mean", "most", "slower than serial"]);
     for (at, way) in WAYS.iter().enumerate().skip(STREAMS) {
-        let mut gains: Vec<f64> = rows.iter().map(|row| row.gain(at)).collect();
-        gains.sort_by(f64::total_cmp);
+        let gains = sorted_gains(rows, at);
         table.row(vec![
             way.name.to_owned(),
             gain_text(gains.first().copied().unwrap_or(1.0)),

@@ -21,6 +21,7 @@ use cupti::{CuptiError, GpuTime, Quantity, Sampling, Series, Session};
 use kernels::{Compiler, Decode, DeviceBuffer, Gpu, KernelError, Pulses, Stamps, Stream, Sweep};
 
 use crate::backend::cuda::fold::{Kind, Stretch, fold, within};
+use crate::backend::cuda::lower::Joined;
 use crate::cancel::Cancel;
 use crate::capture::{Count, Counted, Counter, CounterSeries, Counts, LaunchCounts, Sampled, Warning};
 use crate::error::{Error, Result};
@@ -64,13 +65,12 @@ pub(super) struct Rig<'a> {
 }
 
 impl Rig<'_> {
-    /// All passes. `traced` is sampled; `plain` makes the build that is counted, `apart` the one whose launches are
-    /// the plan's.
+    /// All passes. `traced` is sampled; `build` makes what is counted.
     pub(super) fn run(
         &self,
         traced: Decode,
         micros: f64,
-        (plain, apart): (impl FnOnce() -> Result<Decode>, impl FnOnce() -> Result<Decode>),
+        build: impl Fn(Joined) -> Result<Decode>,
         launches: usize,
         cancel: &Cancel,
     ) -> Result<Counting> {
@@ -98,8 +98,7 @@ impl Rig<'_> {
         }
         drop(traced);
         cancel.check()?;
-        let plain = plain()?;
-        match self.count(&mut session, plain, apart, launches, cancel) {
+        match self.count(&mut session, build, launches, cancel) {
             Ok(counted) => all.counted = Some(Counted { sampled, ..counted }),
             Err(Failed::Refused(refused)) => all.warnings.push(told("the hardware counters were not read", refused)?),
             Err(Failed::Other(error)) => return Err(error),
@@ -119,11 +118,11 @@ impl Rig<'_> {
     fn count(
         &self,
         session: &mut Session,
-        plain: Decode,
-        apart: impl FnOnce() -> Result<Decode>,
+        build: impl Fn(Joined) -> Result<Decode>,
         launches: usize,
         cancel: &Cancel,
     ) -> std::result::Result<Counted, Failed> {
+        let plain = build(Joined::ByKernel)?;
         let sweep = Sweep::new(self.gpu, self.compiler).map_err(super::translate)?;
         let before = || self.before(&sweep, &plain);
         let whole = session.count(&Quantity::COUNTED, before, || plain.launch(self.stream))?;
@@ -142,7 +141,7 @@ impl Rig<'_> {
         } else {
             // Before the other is made, or both would have to fit.
             drop(plain);
-            apart()?
+            build(Joined::Apart)?
         };
         if decode.parts() != launches {
             return Ok(counted);

@@ -186,11 +186,10 @@ impl Cuda {
         let mut counting = Counting::default();
         if job.counters {
             cancel.check()?;
-            let plain = || self.decode(&batch, job.plan, &lowered, 0);
-            let apart = || self.decode(&batch, job.plan, &lower::lower(&batch, job.plan, Joined::Apart)?, 0);
+            let build = |joined| self.decode(&batch, job.plan, &lower::lower(&batch, job.plan, joined)?, 0);
             let rig = self.rig(job);
             let (micros, launches) = (traced_times.median(), job.plan.launches.len());
-            counting = rig.run(traced, micros, (plain, apart), launches, cancel)?;
+            counting = rig.run(traced, micros, build, launches, cancel)?;
         }
         warnings.extend(counting.warnings);
         let overhead = traced_times.median() / plain_times.median() - 1.0;

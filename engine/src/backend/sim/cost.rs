@@ -6,8 +6,8 @@
 //!
 //! Memory at full rate is Little's law: a CTA has one K or V tile of `n·d·b` bytes outstanding, so it
 //! draws that much each round trip: the latency of an idle memory, and the landing of the tile at the
-//! SM's port. A memory that is not idle stretches it by as much as it is asked for too much. Compute is `ceil(tokens / n)` steps of `4·m·n·d` FLOP, padded rows
-//! included, plus the softmax of a step. Worked number, (64, 128) on the A100 at d 128 in f16:
+//! SM's port. A memory that is not idle stretches it by as much as it is asked for too much. Compute is
+//! `ceil(tokens / n)` steps of `4·m·n·d` FLOP, padded rows included, plus the softmax of a step. Worked number, (64, 128) on the A100 at d 128 in f16:
 //! 32 KiB every 406 + 364 ns are 43 GB/s a CTA; two CTAs on 108 SMs ask for 9.2 TB/s, so HBM is full.
 //!
 //! Prefill is the other way round: a step of (128, 64) takes 4·128·64·128 FLOP and 64·128
@@ -135,7 +135,7 @@ impl CostModel<'_> {
 
     /// A K or V tile of `n` tokens of one head.
     fn tile_bytes(&self, n: u32) -> f64 {
-        (u64::from(n) * u64::from(self.shape.head_dim) * self.shape.dtype.bytes()) as f64
+        (self.shape.head_bytes() * u64::from(n)).as_f64()
     }
 
     /// The main loop of a pack in a CTA, of whose KV the fraction `hit` is found in L2. Its queries write
@@ -181,7 +181,7 @@ impl CostModel<'_> {
     pub(super) fn prefill_loop(&self, task: &PrefillTask, warps: u32, hit: f64) -> MainLoop {
         let (device, sim) = (self.device, &self.device.sim);
         let tile = task.tile;
-        let row = f64::from(self.shape.head_dim) * self.shape.dtype.bytes() as f64;
+        let row = self.shape.head_bytes().as_f64();
         let loaded = 2.0 * row * task.tokens().as_f64();
         let steps = task.tokens().0.div_ceil(u64::from(tile.n)) as f64;
         let scores = f64::from(tile.m) * f64::from(tile.n);

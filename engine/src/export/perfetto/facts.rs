@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rustc_hash::FxHashMap;
 
 use super::writer::Told;
-use crate::capture::{Capture, KernelWindow, L2State, Span, SpanKind};
+use crate::capture::{Capture, KernelWindow, Span, SpanKind};
 use crate::metrics::{BubbleReport, bubbles};
 use crate::pack::CtaOrder;
 use crate::plan::{Launch, LaunchKind, LaunchPlan};
@@ -89,9 +89,8 @@ impl<'a> Facts<'a> {
             _ if virtual_cta => (1, shape.group()),
             _ => (plan.cta_heads(pack, head), plan.cta_heads(pack, head) * shape.group()),
         };
-        let query = shape.query_bytes() / u64::from(shape.query_heads.max(1));
         let kv = shape.kv_bytes_per_token_head() * (planned.tokens.0 * u64::from(kv_heads));
-        (kv, query * (u64::from(planned.queries_len) * u64::from(query_heads)))
+        (kv, shape.head_bytes() * (u64::from(planned.queries_len) * u64::from(query_heads)))
     }
 
     /// The pack that a CTA computes; of several, which a hybrid kernel computes side by side, the first.
@@ -130,8 +129,7 @@ impl<'a> Facts<'a> {
             told.add("prefill_split", (task - chunk.tasks_begin) / blocks);
             told.add("prefill_splits", chunk.splits);
         }
-        let query = shape.query_bytes() / u64::from(shape.query_heads.max(1));
-        (shape.kv_bytes_per_token_head() * of.tokens().0, query * u64::from(of.rows()))
+        (shape.kv_bytes_per_token_head() * of.tokens().0, shape.head_bytes() * u64::from(of.rows()))
     }
 
     /// A merge: of a kernel of its own, or by the persistent worker that arrived last.
@@ -238,7 +236,7 @@ impl<'a> Facts<'a> {
         let spread = capture.times.spread();
         told.add("repeats", spread.count as u64);
         told.add("makespan_median_ns", spread.median.0);
-        told.add("l2", if capture.times.l2 == L2State::Cold { "cold" } else { "warm" });
+        told.add("l2", capture.times.l2.name());
         told.add("clock_step_ns", made.clock_step.0);
         told.add_some("clock_error_ns", made.clock_error_ns);
         told.add_some("probe_overhead", capture.probe_overhead);

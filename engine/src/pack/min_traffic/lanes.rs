@@ -216,8 +216,7 @@ fn kind(input: &PackInput<'_>, pack: &Pack) -> Kind {
     let tensor = flop / of_sm;
     let warps = f64::from(tile.m.div_ceil(16) * kernel.heads).min(WARPS_FOR_FULL_TENSOR_RATE);
     let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + device.sim.tile_step.as_f64() / f64::from(tile.n);
-    let row = u64::from(shape.head_dim) * shape.dtype.bytes();
-    let latency = device.tile_latency((u64::from(tile.n * kernel.heads) * row) as f64);
+    let latency = device.tile_latency((shape.head_bytes() * u64::from(tile.n * kernel.heads)).as_f64());
     let flight = bytes * latency / kernel.in_flight.as_f64();
     let port = bytes / (device.sim.sm_bytes_per_s as f64 * 1e-9);
     Kind {

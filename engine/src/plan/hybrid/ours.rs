@@ -128,9 +128,9 @@ pub(super) fn estimate(work: &Work<'_>, answer: &Answer) -> f64 {
     let alone = share * 4.0 / f64::from(kernel.prefill_warps);
     let one = alone.max(share * lanes);
     let chain = (f64::from(ctas) / (sms * lanes)).ceil() * one;
-    let tile = u64::from(kernel.decode_tile.n) * u64::from(shape.head_dim) * shape.dtype.bytes();
+    let tile = shape.head_bytes() * u64::from(kernel.decode_tile.n);
     let steps = (f64::from(q.decode_kv) / f64::from(answer.decode_splits * kernel.decode_tile.n)).ceil();
-    let waves = (f64::from(slots) / (sms * per_sm)).ceil() * 2.0 * steps * device.tile_latency(tile as f64);
+    let waves = (f64::from(slots) / (sms * per_sm)).ceil() * 2.0 * steps * device.tile_latency(tile.as_f64());
     let merge = if split.0 || split.1 { work.merge() } else { 0.0 };
     let longest = compute.max(memory).max(waves).max(chain);
     // Where something else bounds, prefill ends inside it.
