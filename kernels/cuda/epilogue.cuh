@@ -136,7 +136,8 @@ __device__ __noinline__ void merge_queries(MergeTarget to, const PackQuery* list
         PackQuery q = list[i >> parts_shift];
         if (q.count == 0) continue;
         u32 part = i & ((1u << parts_shift) - 1);
-        merge_heads(to, q.query, (kv_head << group_shift) + (part << shift), shift, q.first, q.count);
+        u32 head = (kv_head << group_shift) + (part << shift);
+        write_merged(to, gather_heads(to, head, shift, q.first, q.count, nullptr), q.query, head, shift);
     }
 }
 

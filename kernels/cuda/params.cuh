@@ -81,25 +81,34 @@ PS_ASSERT_OFFSET(DecodeParams, queries, 512);
 PS_ASSERT_OFFSET(DecodeParams, stride_block, 616);
 PS_ASSERT_OFFSET(DecodeParams, num_items, 640);
 
+// One row of a merge: partials of one query, joined in order.
+struct alignas(16) MergeRow {
+    u32 first;    // first slot, or first entry of `row_slots` where there is such a list
+    u32 count;
+    u32 target;   // the query whose output this is, or the slot that gets the result
+    u32 to_slot;  // 1 for a slot
+};
+static_assert(sizeof(MergeRow) == 16, "MergeRow is 16 bytes");
+
 struct MergeParams {
-    const float* part_out;     // [slots, Hq, D]
-    const float* part_lse;     // [slots, Hq]
-    const u32* merge_offsets;  // [Q + 1]: first slot of each query
+    float* part_out;           // [slots, Hq, D]
+    float* part_lse;           // [slots, Hq]
+    const MergeRow* rows;      // one a CTA
+    const u32* row_slots;      // slots of the rows; null where those of each row follow each other
     u16* out;                  // [Q, Hq, D]
     float* out_lse;            // [Q, Hq]; may be null
-    const u32* queries;        // those with two or more partials, one a CTA
     u32* trace;                // as in DecodeParams
     u32 trace_capacity;
     u32 q_heads;
     u32 group_shift;
-    u32 unused;
+    u32 number;                // of this merge launch, from 0
 };
 static_assert(sizeof(MergeParams) == 72, "MergeParams is 72 bytes");
 
-// `task` of the records of the merge kernel, whose `kv_head` is the query.
+// `task` of the records of the first merge launch, whose `kv_head` is the row; later ones count down.
 static constexpr u32 kMergeTask = 0xffffffffu;
 
-// What one CTA did for one (pack, KV head), or the merge kernel for one query.
+// What one CTA did for one (pack, KV head), or a merge launch for one row.
 struct TraceRecord {
     u32 sm;
     u32 task;

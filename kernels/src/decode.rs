@@ -1,20 +1,23 @@
 //! A plan on the GPU: checked, uploaded and compiled once, then launched as often as wanted.
 //!
 //! ```text
-//! serial:   tile A ──► tile B ──► merge                      one stream
-//! streams:  fork ─┬─► tile A ─┬─ join ──► merge              one stream per tile, events made once
+//! serial:   tile A ──► tile B ──► merges                     one stream
+//! streams:  fork ─┬─► tile A ─┬─ join ──► merges             one stream per tile, events made once
 //!                 └─► tile B ─┘
+//! phases:   as either, one phase after the other
 //! fused:    one persistent launch; a queue in the plan's order; a task begins with the other partials of the queries
 //!           that it completes, and what is complete only later is merged by the last to arrive
 //! ```
 
-use cudarc::driver::sys;
+use std::ops::Range;
 
+use crate::cache::{KvCache, tensor_map};
 use crate::compile::{Compiler, Resources};
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Event, Function, Gpu, Stream};
-use crate::params::{DecodeParams, Item, MergeParams, PackQuery, TensorMap, TraceRecord};
-use crate::plan::{DecodeShape, Dtype, PlanArrays, Tile};
+use crate::lists::{heads_per_item, items, mark_joined, merge_rows, owners, pack_queries};
+use crate::params::{DecodeParams, Item, MergeParams, PackQuery, TraceRecord};
+use crate::plan::{DecodeShape, MergeRows, Phase, PlanArrays, Tile};
 use crate::spec::KernelSpec;
 
 /// How the launches of a plan follow each other.
@@ -26,44 +29,6 @@ pub enum Strategy {
     Streams,
     /// One persistent launch with the merge inside.
     Fused,
-}
-
-/// How the KV cache lies in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KvLayout {
-    /// `[block, kv_head, token, d]`: the tokens of a block and head are contiguous.
-    Hnd,
-    /// `[block, token, kv_head, d]`, as vLLM has it.
-    Nhd,
-}
-
-/// A paged K and V cache on the device, 16-bit values.
-#[derive(Debug)]
-pub struct KvCache {
-    /// K.
-    pub k: DeviceBuffer,
-    /// V, in the same layout.
-    pub v: DeviceBuffer,
-    /// Order of the dimensions.
-    pub layout: KvLayout,
-    /// Blocks in the cache.
-    pub blocks: u32,
-}
-
-impl KvCache {
-    /// Bytes of K (or of V) for so many blocks.
-    pub fn bytes(shape: &DecodeShape, blocks: u32) -> usize {
-        blocks as usize * (shape.block_size * shape.kv_heads * shape.head_dim * 2) as usize
-    }
-
-    /// Elements from one (block, KV head, token) to the next.
-    fn strides(&self, shape: &DecodeShape) -> [u64; 3] {
-        let (d, heads, tokens) = (u64::from(shape.head_dim), u64::from(shape.kv_heads), u64::from(shape.block_size));
-        match self.layout {
-            KvLayout::Hnd => [heads * tokens * d, tokens * d, d],
-            KvLayout::Nhd => [heads * tokens * d, d, heads * d],
-        }
-    }
 }
 
 /// Choices for a run that do not change its result.
@@ -98,20 +63,27 @@ struct Launch {
     _items: DeviceBuffer,
 }
 
-/// The merge as its own launch: one CTA a query with two or more partials.
+/// A merge as its own launch: one CTA a row.
 #[derive(Debug)]
 struct MergeLaunch {
     function: Function,
     params: MergeParams,
     grid: u32,
-    _queries: DeviceBuffer,
+}
+
+/// Launches of a phase, by their places.
+#[derive(Clone, Debug)]
+struct Group {
+    launches: Range<usize>,
+    merges: Range<usize>,
 }
 
 /// A prepared decode call. Launching it allocates nothing and can be captured as a CUDA graph.
 #[derive(Debug)]
 pub struct Decode {
     launches: Vec<Launch>,
-    merge: Option<MergeLaunch>,
+    merges: Vec<MergeLaunch>,
+    groups: Vec<Group>,
     streams: Vec<Stream>,
     fork: Option<Event>,
     joins: Vec<Event>,
@@ -135,6 +107,8 @@ struct Call<'a> {
     plan: &'a PlanArrays<'a>,
     options: &'a DecodeOptions,
     base: DecodeParams,
+    /// Of each slot of the plan.
+    owners: &'a [PackQuery],
 }
 
 impl Call<'_> {
@@ -187,8 +161,13 @@ impl Decode {
         let out_lse = gpu.allocate(rows * 4)?;
         let trace =
             gpu.allocate(TRACE_HEADER_WORDS * 4 + options.trace_capacity as usize * size_of::<TraceRecord>())?;
+        let phases = if options.strategy == Strategy::Fused { Vec::new() } else { plan.phases().into_owned() };
+        let mut owners = owners(plan);
+        if options.strategy != Strategy::Fused {
+            mark_joined(&mut owners, &phases);
+        }
         let mut held = Vec::new();
-        let mut base = Self::base_params(gpu, shape, cache, plan, &mut held)?;
+        let mut base = Self::base_params(gpu, shape, cache, plan, &owners, &mut held)?;
         base.queries = queries.address();
         base.out = out.address();
         base.out_lse = out_lse.address();
@@ -196,7 +175,8 @@ impl Decode {
         base.trace_capacity = options.trace_capacity;
         let mut decode = Self {
             launches: Vec::new(),
-            merge: None,
+            merges: Vec::new(),
+            groups: Vec::new(),
             streams: Vec::new(),
             fork: None,
             joins: Vec::new(),
@@ -209,11 +189,11 @@ impl Decode {
             kernels: Vec::new(),
             held,
         };
-        let call = Call { gpu, compiler, shape, cache, plan, options, base };
+        let call = Call { gpu, compiler, shape, cache, plan, options, base, owners: &owners };
         if options.strategy == Strategy::Fused {
             decode.add_fused(&call)?;
         } else {
-            decode.add_tiles(&call)?;
+            decode.add_phases(&call, &phases)?;
         }
         decode.clear_trace()?;
         // Copies from pageable memory may still be on their way, and streams do not wait for them.
@@ -226,6 +206,7 @@ impl Decode {
         shape: &DecodeShape,
         cache: &KvCache,
         plan: &PlanArrays<'_>,
+        owners: &[PackQuery],
         held: &mut Vec<DeviceBuffer>,
     ) -> Result<DecodeParams, KernelError> {
         let mut keep = |buffer: DeviceBuffer| {
@@ -240,7 +221,7 @@ impl Decode {
             v: cache.v.address(),
             part_out: keep(gpu.allocate(slot_rows * shape.head_dim as usize * 4)?),
             part_lse: keep(gpu.allocate(slot_rows * 4)?),
-            pack_queries: keep(gpu.upload(&pack_queries(plan))?),
+            pack_queries: keep(gpu.upload(&pack_queries(plan, owners))?),
             block_ids: keep(gpu.upload(plan.block_ids)?),
             arrivals: keep(gpu.upload(&vec![0_u32; (plan.num_queries * shape.kv_heads) as usize])?),
             queue: keep(gpu.upload(&[0_u32; 4])?),
@@ -261,53 +242,71 @@ impl Decode {
         let (spec, function, residency) = call.kernel(plan.tiles)?;
         let lanes = gpu.info().sms * residency.max(1);
         let heads = |tokens: u32| heads_per_item(tokens, plan.packs.len(), lanes, shape.kv_heads, options.item_tokens);
-        let items = items(plan, shape.kv_heads, |_| true, |tile| tile, heads);
+        let items = items(plan, &(0..plan.packs.len()), shape.kv_heads, |_| true, |tile| tile, heads);
         let grid = (items.len() as u32).min(lanes);
+        self.groups.push(Group { launches: 0..1, merges: 0..0 });
         self.push(call, &spec, function, residency, &items, grid)
     }
 
-    fn add_tiles(&mut self, call: &Call<'_>) -> Result<(), KernelError> {
-        let Call { gpu, compiler, shape, plan, base, .. } = call;
-        for (index, tile) in plan.tiles.iter().enumerate() {
-            let items = items(plan, shape.kv_heads, |t| t == index as u32, |_| 0, |_| 1);
+    fn add_phases(&mut self, call: &Call<'_>, phases: &[Phase]) -> Result<(), KernelError> {
+        let mut begin = 0;
+        for phase in phases {
+            let (launches, merges) = (self.launches.len(), self.merges.len());
+            let packs = begin..phase.packs_end as usize;
+            begin = packs.end;
+            self.add_tiles(call, &packs)?;
+            for rows in &phase.merges {
+                self.add_merge(call, rows)?;
+            }
+            self.groups.push(Group { launches: launches..self.launches.len(), merges: merges..self.merges.len() });
+        }
+        let most = self.groups.iter().map(|group| group.launches.len()).max().unwrap_or(0);
+        if call.options.strategy == Strategy::Streams && most > 1 {
+            self.fork = Some(call.gpu.event()?);
+            for _ in 1..most {
+                self.streams.push(call.gpu.stream()?);
+                self.joins.push(call.gpu.event()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// One launch a tile of some packs.
+    fn add_tiles(&mut self, call: &Call<'_>, packs: &Range<usize>) -> Result<(), KernelError> {
+        for (index, tile) in call.plan.tiles.iter().enumerate() {
+            let items = items(call.plan, packs, call.shape.kv_heads, |t| t == index as u32, |_| 0, |_| 1);
             if items.is_empty() {
                 continue;
             }
             let (spec, function, residency) = call.kernel(&[*tile])?;
             self.push(call, &spec, function, residency, &items, items.len() as u32)?;
         }
-        let merged: Vec<u32> = (0..plan.num_queries)
-            .zip(plan.merge_offsets.windows(2))
-            .filter(|(_, run)| run[1] - run[0] > 1)
-            .map(|(q, _)| q)
-            .collect();
-        if !merged.is_empty() {
-            let function = gpu.load(&compiler.merge(&call.spec(plan.tiles))?)?;
-            let queries = gpu.upload(&merged)?;
-            let offsets = gpu.upload(plan.merge_offsets)?;
-            let params = MergeParams {
-                part_out: base.part_out,
-                part_lse: base.part_lse,
-                merge_offsets: offsets.address(),
-                out: base.out,
-                out_lse: base.out_lse,
-                queries: queries.address(),
-                trace: base.trace,
-                trace_capacity: base.trace_capacity,
-                q_heads: shape.q_heads,
-                group_shift: shape.group().trailing_zeros(),
-                unused: 0,
-            };
-            self.held.push(offsets);
-            self.merge = Some(MergeLaunch { function, params, grid: merged.len() as u32, _queries: queries });
-        }
-        if call.options.strategy == Strategy::Streams && self.launches.len() > 1 {
-            self.fork = Some(gpu.event()?);
-            for _ in 1..self.launches.len() {
-                self.streams.push(gpu.stream()?);
-                self.joins.push(gpu.event()?);
-            }
-        }
+        Ok(())
+    }
+
+    fn add_merge(&mut self, call: &Call<'_>, merge: &MergeRows) -> Result<(), KernelError> {
+        let Call { gpu, shape, base, .. } = call;
+        let function = gpu.load(&call.compiler.merge(&call.spec(call.plan.tiles))?)?;
+        let (rows, slots) = merge_rows(merge, call.owners);
+        let mut keep = |buffer: DeviceBuffer| {
+            let address = buffer.address();
+            self.held.push(buffer);
+            address
+        };
+        let params = MergeParams {
+            part_out: base.part_out,
+            part_lse: base.part_lse,
+            rows: keep(gpu.upload(&rows)?),
+            row_slots: if slots.is_empty() { 0 } else { keep(gpu.upload(&slots)?) },
+            out: base.out,
+            out_lse: base.out_lse,
+            trace: base.trace,
+            trace_capacity: base.trace_capacity,
+            q_heads: shape.q_heads,
+            group_shift: shape.group().trailing_zeros(),
+            number: self.merges.len() as u32,
+        };
+        self.merges.push(MergeLaunch { function, params, grid: rows.len() as u32 });
         Ok(())
     }
 
@@ -342,10 +341,15 @@ impl Decode {
 
     /// Queues the whole call on `stream` and returns; the work before it on `stream` comes first.
     pub fn launch(&self, stream: &Stream) -> Result<(), KernelError> {
-        if let Some(fork) = &self.fork {
+        self.groups.iter().try_for_each(|group| self.launch_group(group, stream))
+    }
+
+    fn launch_group(&self, group: &Group, stream: &Stream) -> Result<(), KernelError> {
+        let launches = &self.launches[group.launches.clone()];
+        if let Some(fork) = self.fork.as_ref().filter(|_| launches.len() > 1) {
             fork.record(stream)?;
         }
-        for (i, launch) in self.launches.iter().enumerate() {
+        for (i, launch) in launches.iter().enumerate() {
             let own = if i > 0 { self.streams.get(i - 1) } else { None };
             if let (Some(own), Some(fork)) = (own, &self.fork) {
                 own.wait(fork)?;
@@ -358,38 +362,40 @@ impl Decode {
                 join.record(own)?;
             }
         }
-        for join in &self.joins {
+        for join in self.joins.iter().take(launches.len().saturating_sub(1)) {
             stream.wait(join)?;
         }
-        self.launch_merge(stream)
+        self.merges[group.merges.clone()].iter().try_for_each(|merge| Self::launch_merge(merge, stream))
     }
 
-    fn launch_merge(&self, stream: &Stream) -> Result<(), KernelError> {
-        if let Some(merge) = &self.merge {
-            let threads = merge.function.resources().threads;
-            // SAFETY: as in `launch`.
-            unsafe { merge.function.launch(merge.grid, threads, stream, &merge.params)? };
-        }
-        Ok(())
+    fn launch_merge(merge: &MergeLaunch, stream: &Stream) -> Result<(), KernelError> {
+        let threads = merge.function.resources().threads;
+        // SAFETY: as in `launch_group`.
+        unsafe { merge.function.launch(merge.grid, threads, stream, &merge.params) }
     }
 
-    /// Kernels of this call, the merge included.
+    /// Kernels of this call, merges included.
     pub fn parts(&self) -> usize {
-        self.launches.len() + usize::from(self.merge.is_some())
+        self.launches.len() + self.merges.len()
     }
 
-    /// Queues one kernel of the call alone, in the order of [`Self::launch`]; those before it must have run, since the
+    /// Queues one kernel of the call alone, in the order of [`Self::launch`]; those before it must have run, since a
     /// merge reads their partials. Nothing for a number past the last.
     pub fn launch_part(&self, part: usize, stream: &Stream) -> Result<(), KernelError> {
-        match self.launches.get(part) {
-            Some(launch) => {
+        let mut left = part;
+        for group in &self.groups {
+            if let Some(launch) = self.launches[group.launches.clone()].get(left) {
                 let threads = launch.function.resources().threads;
-                // SAFETY: as in `launch`.
-                unsafe { launch.function.launch(launch.grid, threads, stream, &launch.params) }
+                // SAFETY: as in `launch_group`.
+                return unsafe { launch.function.launch(launch.grid, threads, stream, &launch.params) };
             }
-            None if part == self.launches.len() => self.launch_merge(stream),
-            None => Ok(()),
+            left -= group.launches.len();
+            if let Some(merge) = self.merges[group.merges.clone()].get(left) {
+                return Self::launch_merge(merge, stream);
+            }
+            left -= group.merges.len();
         }
+        Ok(())
     }
 
     /// Fills the outputs and the partials with a pattern that is NaN in f16, bf16 and f32, so that a value that no kernel wrote shows.
@@ -427,110 +433,5 @@ impl Decode {
     /// The kernels of this call: their tiles, resources, and CTAs per SM from the compiled code.
     pub fn kernels(&self) -> &[(Vec<Tile>, Resources, u32)] {
         &self.kernels
-    }
-}
-
-/// The queries of the packs, pack after pack. The partials of a query get slots that follow each other in merge order,
-/// whatever numbers the plan gave them, so that merging them needs no list.
-fn pack_queries(plan: &PlanArrays<'_>) -> Vec<PackQuery> {
-    let mut owners = vec![PackQuery::default(); plan.num_slots as usize];
-    for (query, run) in plan.merge_offsets.windows(2).enumerate() {
-        for at in run[0]..run[1] {
-            let slot = plan.merge_slots[at as usize] as usize;
-            owners[slot] = PackQuery { query: query as u32, slot: at, first: run[0], count: run[1] - run[0] };
-        }
-    }
-    let slots = plan.packs.iter().flat_map(|p| p.slot_begin..p.slot_begin + p.num_queries);
-    slots.map(|slot| owners[slot as usize]).collect()
-}
-
-/// KV heads that one entry of the fused queue takes. Short packs are grouped so that fetching an entry does not cost
-/// more than its data, as long as every CTA still gets several entries.
-fn heads_per_item(tokens: u32, packs: usize, lanes: u32, kv_heads: u32, target: Option<u32>) -> u32 {
-    let target = target.unwrap_or(if packs as u32 * kv_heads > lanes * 16 { 128 } else { 0 });
-    let mut heads = 1;
-    while heads * 2 <= kv_heads && kv_heads.is_multiple_of(heads * 2) && heads * tokens.max(1) < target {
-        heads *= 2;
-    }
-    heads
-}
-
-/// The work list of the packs whose tile `wanted` accepts, in the plan's order, all KV heads of a pack together.
-fn items(
-    plan: &PlanArrays<'_>,
-    kv_heads: u32,
-    wanted: impl Fn(u32) -> bool,
-    tile: impl Fn(u32) -> u32,
-    heads: impl Fn(u32) -> u32,
-) -> Vec<Item> {
-    let mut items = Vec::new();
-    let mut query_begin = 0;
-    for (task, pack) in plan.packs.iter().enumerate() {
-        let first = query_begin;
-        query_begin += pack.num_queries;
-        if !wanted(pack.tile) {
-            continue;
-        }
-        let together = plan.tiles.get(pack.tile as usize).map_or(1, Tile::heads_together);
-        let count = heads(pack.kv_tokens).max(together).min(kv_heads);
-        for head in (0..kv_heads).step_by(count as usize) {
-            items.push(Item {
-                query_begin: first,
-                num_queries: pack.num_queries,
-                block_begin: pack.block_begin,
-                kv_tokens: pack.kv_tokens,
-                task: task as u32,
-                tile: tile(pack.tile),
-                head_begin: head as u16,
-                head_count: count.min(kv_heads - head) as u16,
-                unused: 0,
-            });
-        }
-    }
-    items
-}
-
-/// The cache as `[block, kv_head, token, d]` for bulk copies of `box_heads` heads by `box_tokens` tokens by 64
-/// dimensions. Heads past the last arrive as zeros.
-fn tensor_map(
-    buffer: &DeviceBuffer,
-    shape: &DecodeShape,
-    cache: &KvCache,
-    box_tokens: u32,
-    box_heads: u32,
-) -> Result<TensorMap, KernelError> {
-    let [block, head, token] = cache.strides(shape);
-    let sizes =
-        [u64::from(shape.head_dim), u64::from(shape.block_size), u64::from(shape.kv_heads), u64::from(cache.blocks)];
-    let strides = [token * 2, head * 2, block * 2];
-    let boxes = [64, box_tokens, box_heads, 1];
-    let steps = [1_u32; 4];
-    let kind = match shape.dtype {
-        Dtype::F16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-        Dtype::Bf16 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-    };
-    let mut map = TensorMap::default();
-    // SAFETY: `map` has the size and alignment of a CUtensorMap, all arrays have four (strides: three) entries, and
-    // the sizes and strides describe memory inside `buffer`, as `Decode::new` checked.
-    let status = unsafe {
-        sys::cuTensorMapEncodeTiled(
-            (&raw mut map).cast(),
-            kind,
-            4,
-            buffer.address() as *mut _,
-            sizes.as_ptr(),
-            strides.as_ptr(),
-            boxes.as_ptr(),
-            steps.as_ptr(),
-            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-            sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
-            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        )
-    };
-    if status == sys::CUresult::CUDA_SUCCESS {
-        Ok(map)
-    } else {
-        Err(KernelError::Driver { what: "describing the KV cache to the copy engine", reason: format!("{status:?}") })
     }
 }

@@ -212,6 +212,7 @@ mod sealed {
     impl Sealed for u64 {}
     impl Sealed for f32 {}
     impl Sealed for crate::params::Item {}
+    impl Sealed for crate::params::MergeRow {}
     impl Sealed for crate::params::PackQuery {}
     impl Sealed for crate::TraceRecord {}
 }

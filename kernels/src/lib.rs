@@ -9,24 +9,27 @@
 //! lists, merge lists), checks every index once, and runs them. It links to no CUDA library: the driver and NVRTC
 //! are loaded at run time, and a machine without one of them gets a [`KernelError`] that says what to install.
 
+mod cache;
 mod clock;
 mod compile;
 mod decode;
 mod error;
 mod gpu;
 mod limits;
+mod lists;
 mod params;
 mod plan;
 mod spec;
 mod timing;
 
+pub use cache::{KvCache, KvLayout};
 pub use clock::{Pulses, Stamps, clock_step};
 pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_version};
-pub use decode::{Decode, DecodeOptions, KvCache, KvLayout, Strategy};
+pub use decode::{Decode, DecodeOptions, Strategy};
 pub use error::KernelError;
 pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
 pub use limits::{Sweep, fill_random, mma_rate, random_value, read_time};
 pub use params::TraceRecord;
-pub use plan::{DecodeShape, Dtype, PackTask, PlanArrays, Tile};
+pub use plan::{DecodeShape, Dtype, MergeRows, PackTask, Phase, PlanArrays, Tile};
 pub use spec::{Arch, KernelSpec};
 pub use timing::{Protocol, Timing};

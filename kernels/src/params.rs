@@ -67,32 +67,45 @@ pub(crate) struct DecodeParams {
     pub(crate) trace_capacity: u32,
 }
 
+/// One row of a merge: partials of one query, joined in order.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MergeRow {
+    /// First slot, or first entry of the slot list where there is one.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// The query whose output this is, or the slot that gets the result.
+    pub(crate) target: u32,
+    /// 1 for a slot.
+    pub(crate) to_slot: u32,
+}
+
 /// Parameters of `packscope_merge`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MergeParams {
     pub(crate) part_out: u64,
     pub(crate) part_lse: u64,
-    pub(crate) merge_offsets: u64,
+    pub(crate) rows: u64,
+    pub(crate) row_slots: u64,
     pub(crate) out: u64,
     pub(crate) out_lse: u64,
-    pub(crate) queries: u64,
     pub(crate) trace: u64,
     pub(crate) trace_capacity: u32,
     pub(crate) q_heads: u32,
     pub(crate) group_shift: u32,
-    pub(crate) unused: u32,
+    pub(crate) number: u32,
 }
 
-/// What one CTA did for one (pack, KV head), or the merge kernel for one query, as the kernel wrote it.
+/// What one CTA did for one (pack, KV head), or a merge launch for one row, as the kernel wrote it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceRecord {
     /// `%smid`.
     pub sm: u32,
-    /// Index of the pack in the plan, or [`Self::MERGE`].
+    /// Index of the pack in the plan; [`Self::MERGE`] for the first merge launch, one less for each later one.
     pub task: u32,
-    /// KV head; the query, for a merge.
+    /// KV head; the row, for a merge.
     pub kv_head: u32,
     /// `blockIdx.x` in its launch.
     pub cta: u32,
@@ -111,7 +124,7 @@ pub struct TraceRecord {
 }
 
 impl TraceRecord {
-    /// `task` of the records of the merge kernel.
+    /// `task` of the records of the first merge launch.
     pub const MERGE: u32 = u32::MAX;
 }
 
@@ -123,6 +136,6 @@ const _: () = {
     assert!(offset_of!(DecodeParams, queries) == 512);
     assert!(offset_of!(DecodeParams, stride_block) == 616);
     assert!(offset_of!(DecodeParams, num_items) == 640);
-    assert!(size_of::<MergeParams>() == 72);
+    assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 72);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

@@ -87,6 +87,64 @@ pub struct PackTask {
     pub tile: u32,
 }
 
+/// One merge launch: each row joins partials of one query, in order, on a CTA of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergeRows {
+    /// Row r joins `slots[offsets[r]..offsets[r + 1]]`, at least one.
+    pub offsets: Vec<u32>,
+    /// Slots of all rows.
+    pub slots: Vec<u32>,
+    /// Where each row's result goes: a query's output, or [`Self::TO_SLOT`] with the slot of a partial.
+    pub targets: Vec<u32>,
+}
+
+impl MergeRows {
+    /// A target with this bit is a slot.
+    pub const TO_SLOT: u32 = 1 << 31;
+
+    /// Adds a row.
+    pub fn push(&mut self, slots: &[u32], target: u32) {
+        if self.offsets.is_empty() {
+            self.offsets.push(0);
+        }
+        self.slots.extend_from_slice(slots);
+        self.offsets.push(self.slots.len() as u32);
+        self.targets.push(target);
+    }
+
+    /// Slots of each row with its target.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&[u32], u32)> {
+        let slots = |run: &[u32]| self.slots.get(run[0] as usize..run[1] as usize).unwrap_or(&[]);
+        self.offsets.windows(2).map(slots).zip(self.targets.iter().copied())
+    }
+
+    fn check(&self, owner: &[u32]) -> Result<(), KernelError> {
+        let bad = |row: usize, what: &str| Err(KernelError::Plan(format!("merge row {row} {what}")));
+        if self.offsets.len() != self.targets.len() + 1 {
+            return bad(self.targets.len(), "has no target");
+        }
+        for (row, (slots, target)) in self.rows().enumerate() {
+            let own = |slot: u32| owner.get(slot as usize).copied();
+            let Some(query) = slots.first().and_then(|slot| own(*slot)) else { return bad(row, "joins nothing") };
+            let to = if target & Self::TO_SLOT == 0 { Some(target) } else { own(target & !Self::TO_SLOT) };
+            if to != Some(query) || slots.iter().any(|slot| own(*slot) != Some(query)) {
+                return bad(row, "joins partials of several queries, or gives them to another");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Launches that follow each other: packs, then merges one after the other. A phase begins when everything
+/// of the one before is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phase {
+    /// Past its last pack; it begins where the phase before ends.
+    pub packs_end: u32,
+    /// Its merges.
+    pub merges: Vec<MergeRows>,
+}
+
 /// A whole plan as arrays, in launch order.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanArrays<'a> {
@@ -106,12 +164,18 @@ pub struct PlanArrays<'a> {
     pub num_queries: u32,
     /// Partial slots.
     pub num_slots: u32,
+    /// Phases of a plan without a queue. Without any, all packs are one, and then one launch merges the
+    /// queries with two or more partials.
+    pub phases: &'a [Phase],
 }
 
 impl PlanArrays<'_> {
     /// Checks every index against the array it points into, so that no launch can read or write out of bounds, and
     /// that each slot is written by one pack and merged at the query that it belongs to.
-    pub(crate) fn check(&self, shape: &DecodeShape, blocks_in_cache: u32) -> Result<(), KernelError> {
+    ///
+    /// # Errors
+    /// [`KernelError::Plan`] with what is wrong.
+    pub fn check(&self, shape: &DecodeShape, blocks_in_cache: u32) -> Result<(), KernelError> {
         let bad = |what: String| Err(KernelError::Plan(what));
         if self.merge_offsets.len() != self.num_queries as usize + 1 {
             return bad(format!("{} merge offsets for {} queries", self.merge_offsets.len(), self.num_queries));
@@ -141,10 +205,27 @@ impl PlanArrays<'_> {
                 }
             }
         }
-        match written.iter().position(|w| !w) {
-            Some(slot) => bad(format!("no pack writes slot {slot}")),
-            None => Ok(()),
+        if let Some(slot) = written.iter().position(|w| !w) {
+            return bad(format!("no pack writes slot {slot}"));
         }
+        let ends = || self.phases.iter().map(|phase| phase.packs_end as usize);
+        if !ends().is_sorted() || ends().next_back().is_some_and(|end| end != self.packs.len()) {
+            return bad(format!("the phases do not part the {} packs", self.packs.len()));
+        }
+        self.phases.iter().flat_map(|phase| &phase.merges).try_for_each(|rows| rows.check(&owner))
+    }
+
+    /// The phases, or the one that stands for none.
+    pub(crate) fn phases(&self) -> std::borrow::Cow<'_, [Phase]> {
+        if !self.phases.is_empty() {
+            return std::borrow::Cow::Borrowed(self.phases);
+        }
+        let mut gather = MergeRows::default();
+        for (query, run) in (0..).zip(self.merge_offsets.windows(2)).filter(|(_, run)| run[1] - run[0] > 1) {
+            gather.push(&self.merge_slots[run[0] as usize..run[1] as usize], query);
+        }
+        let merges = if gather.targets.is_empty() { Vec::new() } else { vec![gather] };
+        std::borrow::Cow::Owned(vec![Phase { packs_end: self.packs.len() as u32, merges }])
     }
 
     /// The query of each slot, from the merge lists; every query needs at least one.
@@ -190,7 +271,29 @@ mod tests {
             merge_slots: slots,
             num_queries: 2,
             num_slots: 2,
+            phases: &[],
         }
+    }
+
+    #[test]
+    fn phases_part_the_packs_and_merge_rows_stay_with_their_query() {
+        let pack = PackTask { num_queries: 2, kv_tokens: 20, ..PackTask::default() };
+        let rows = |slots: &[u32], target| {
+            let mut rows = MergeRows::default();
+            rows.push(slots, target);
+            rows
+        };
+        let check = |packs_end, merge| {
+            let phases = [Phase { packs_end, merges: vec![merge] }];
+            PlanArrays { phases: &phases, ..plan(&[pack], &[0, 1]) }.check(&SHAPE, 4)
+        };
+        assert!(check(1, rows(&[1], 1)).is_ok());
+        assert!(check(1, rows(&[1], MergeRows::TO_SLOT | 1)).is_ok());
+        assert!(check(0, rows(&[1], 1)).is_err(), "a pack in no phase");
+        assert!(check(1, rows(&[1], 0)).is_err(), "another query's partial");
+        assert!(check(1, rows(&[0, 1], 0)).is_err(), "partials of two queries");
+        assert!(check(1, rows(&[], 0)).is_err(), "nothing to join");
+        assert!(check(1, rows(&[1], MergeRows::TO_SLOT | 7)).is_err(), "a slot that is not there");
     }
 
     #[test]

@@ -173,6 +173,7 @@ fn run_variant(
         merge_slots: &owned.merge_slots,
         num_queries: owned.num_queries,
         num_slots: owned.num_slots,
+        phases: &[],
     };
     let mut options = DecodeOptions::new(match v.get("strategy") {
         Some("serial") => Strategy::Serial,

@@ -151,6 +151,7 @@ impl Forest {
             merge_slots: &self.merge_slots,
             num_queries: self.num_queries(),
             num_slots: self.num_slots,
+            phases: &[],
         }
     }
 }

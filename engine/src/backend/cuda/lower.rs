@@ -1,21 +1,23 @@
 //! From a launch plan to the arrays that the kernels take.
 //!
-//! Packs go down in launch order with their query and block lists; slots, merge lists and the order of
-//! tasks are those of the plan. Only the tile may differ: some shapes have no kernel, and a persistent
-//! kernel holds one n for each m. Where it differs, a warning says so.
+//! Packs go down in launch order with their query and block lists; slots, phases, merges and the order of
+//! tasks are those of the plan. Only two things may differ, and then a warning says so: the tile, since some
+//! shapes have no kernel and a persistent kernel holds one n for each m, and the form in which partials are
+//! stored. What no kernel runs at all is refused.
 
 use std::collections::BTreeMap;
 
 use kernels::{
-    DecodeShape, Dtype as KernelDtype, KernelSpec, PackTask, PlanArrays, Strategy as KernelStrategy, Tile as KernelTile,
+    DecodeShape, Dtype as KernelDtype, KernelSpec, MergeRows, PackTask, Phase, PlanArrays, Strategy as KernelStrategy,
+    Tile as KernelTile,
 };
 
 use crate::capture::Warning;
 use crate::error::{Error, Result};
 use crate::pack::CtaOrder;
-use crate::plan::{LaunchPlan, Strategy};
+use crate::plan::{LaunchKind, LaunchPlan, MergeRound, PlannedPack, Strategy};
 use crate::tile::Tile;
-use crate::workload::{AttentionShape, Batch, Dtype};
+use crate::workload::{AttentionShape, Batch, Dtype, PartialForm};
 
 /// The arrays of a plan.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub(super) struct Lowered {
     block_ids: Vec<u32>,
     merge_offsets: Vec<u32>,
     merge_slots: Vec<u32>,
+    phases: Vec<Phase>,
     /// Where the run differs from the plan.
     pub(super) warnings: Vec<Warning>,
 }
@@ -42,6 +45,7 @@ impl Lowered {
             merge_slots: &self.merge_slots,
             num_queries: self.merge_offsets.len() as u32 - 1,
             num_slots: self.query_index.len() as u32,
+            phases: &self.phases,
         }
     }
 }
@@ -61,23 +65,92 @@ pub(super) fn shape(shape: &AttentionShape) -> DecodeShape {
     }
 }
 
-/// Refuses launches that the kernels do not run as the system prescribes them.
-pub(super) fn check_launches(plan: &LaunchPlan) -> Result<()> {
-    let attention = || plan.launches.iter().filter(|launch| !launch.kind.is_merge());
-    let what = if !plan.merge.rounds.is_empty() {
-        "merges in rounds or in a form of the system's own"
-    } else if attention().any(|launch| launch.order == CtaOrder::QueryHeads) {
-        "one CTA a query head"
-    } else if attention().any(|launch| !launch.after.is_empty()) {
-        "phases of attention launches that wait for each other"
-    } else if plan.packs.iter().any(|pack| pack.queries_len * plan.shape.group() > pack.tile.m) {
-        "packs of more query rows than their tile has, in several passes over the KV"
-    } else {
-        return Ok(());
+/// Refuses what no kernel runs as the system prescribes it.
+pub(super) fn check(plan: &LaunchPlan) -> Result<()> {
+    kernel_tiles(plan)?;
+    let refuse = |what: String| {
+        Err(Error::Unsupported {
+            who: format!("{} on the GPU", plan.scheduler),
+            limit: format!("{what}, which no kernel here runs; simulate it, or choose another scheduler"),
+        })
     };
-    Err(Error::Unsupported {
-        who: format!("{} on the GPU", plan.scheduler),
-        limit: format!("it prescribes {what}, which no kernel here runs yet; simulate it, or choose another scheduler"),
+    let prefills = |kind| matches!(kind, LaunchKind::Prefill(_) | LaunchKind::Hybrid(_) | LaunchKind::MergePrefill);
+    if plan.launches.iter().any(|launch| prefills(launch.kind)) {
+        return refuse("it prefills".to_owned());
+    }
+    if plan.launches.iter().any(|launch| launch.order == CtaOrder::QueryHeads) {
+        return refuse("it has one CTA a query head".to_owned());
+    }
+    let rows = |pack: &PlannedPack| pack.queries_len * plan.shape.group();
+    match plan.packs.iter().find(|pack| rows(pack) > pack.tile.m) {
+        Some(pack) => {
+            refuse(format!("a CTA of {} has {} query rows, in several passes over its KV", pack.tile, rows(pack)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Launches in series: tile shapes of a phase, then its merges. Empty for a persistent launch.
+fn phases(plan: &LaunchPlan) -> Vec<Phase> {
+    let mut phases: Vec<Phase> = Vec::new();
+    let mut waits_for: Option<&[u32]> = None;
+    for launch in &plan.launches {
+        match launch.kind {
+            LaunchKind::Persistent(_) => return Vec::new(),
+            // Attention launches that wait for the same ones are of one phase.
+            LaunchKind::Attention(_) if waits_for != Some(launch.after.as_slice()) => {
+                waits_for = Some(&launch.after);
+                phases.push(Phase::default());
+            }
+            _ => {}
+        }
+        let Some(phase) = phases.last_mut() else { continue };
+        match launch.kind {
+            LaunchKind::Merge => phase.merges.push(gather(plan)),
+            LaunchKind::MergeRound(at) => {
+                phase.merges.extend(plan.merge.rounds.get(at as usize).map(|r| rows(plan, r)));
+            }
+            LaunchKind::Attention(_) => phase.packs_end = launch.packs_end,
+            _ => {}
+        }
+    }
+    phases
+}
+
+/// The one merge of all queries with two or more partials.
+fn gather(plan: &LaunchPlan) -> MergeRows {
+    let mut rows = MergeRows::default();
+    for query in plan.merge.merged_queries() {
+        rows.push(plan.merge.of(query), query.0);
+    }
+    rows
+}
+
+fn rows(plan: &LaunchPlan, round: &MergeRound) -> MergeRows {
+    let mut rows = MergeRows::default();
+    for (at, finishes) in round.finishes.iter().enumerate() {
+        let slots = round.row(at);
+        let Some(first) = slots.first() else { continue };
+        let target = if *finishes { plan.queries[*first as usize].0 } else { MergeRows::TO_SLOT | first };
+        rows.push(slots, target);
+    }
+    rows
+}
+
+/// Partials are stored in one way here; where the system has another, the bytes differ.
+fn other_forms(plan: &LaunchPlan) -> Option<Warning> {
+    let rounds = plan.merge.rounds.iter();
+    let form = rounds.flat_map(|round| [round.reads, round.writes]).find(|form| *form != PartialForm::Fp32)?;
+    let what = match form {
+        PartialForm::Native => "in the element type of the output",
+        PartialForm::Fp32MaxSum => "with maximum and sum apart",
+        PartialForm::Fp32 => return None,
+    };
+    Some(Warning {
+        text: format!(
+            "{} stores partials {what}; here they ran in fp32 with a log-sum-exp, so the bytes of its merges differ",
+            plan.scheduler
+        ),
     })
 }
 
@@ -101,7 +174,7 @@ pub(super) enum Joined {
 
 /// Lowers a plan of `batch`, whose block ids are places in the KV cache.
 pub(super) fn lower(batch: &Batch, plan: &LaunchPlan, joined: Joined) -> Result<Lowered> {
-    check_launches(plan)?;
+    check(plan)?;
     let kernels = kernel_tiles(plan)?;
     let mut lowered = Lowered {
         tiles: Vec::new(),
@@ -110,7 +183,8 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan, joined: Joined) -> Result<
         block_ids: Vec::new(),
         merge_offsets: plan.merge.starts.clone(),
         merge_slots: plan.merge.slots.clone(),
-        warnings: substitutions(plan, &kernels),
+        phases: phases(plan),
+        warnings: substitutions(plan, &kernels).into_iter().chain(other_forms(plan)).collect(),
     };
     // The launch of each of the kernels' tiles, where launches are to stay apart.
     let mut of_launch: Vec<Option<usize>> = Vec::new();
@@ -125,7 +199,9 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan, joined: Joined) -> Result<
             of_launch.push(launch);
             lowered.tiles.len() - 1
         });
-        let Some(first) = plan.queries_of(*index).first() else { continue };
+        let Some(first) = plan.queries_of(*index).first() else {
+            return Err(Error::Plan(format!("pack {} has no queries", index.0)));
+        };
         let block_begin = lowered.block_ids.len() as u32;
         let row = &batch.tables().row(*first)[pack.blocks_begin as usize..pack.blocks_end as usize];
         lowered.block_ids.extend(row.iter().map(|block| block.0));
@@ -198,17 +274,24 @@ fn substitutions(plan: &LaunchPlan, kernels: &BTreeMap<Tile, KernelTile>) -> Vec
 mod tests {
     use super::*;
     use crate::pack::{self, PackInput, PackOptions};
-    use crate::plan::{self, Launch, LaunchKind, PlanChoice};
+    use crate::plan::{self, Launch, PlanChoice};
+    use crate::tile::TileRule;
     use crate::workload::{PrefixTree, parse_tree};
     use crate::{hw, tile};
 
-    fn planned() -> (Batch, LaunchPlan) {
-        let batch = parse_tree("1,8,64_256,512,64", AttentionShape::default()).unwrap().build().unwrap();
-        let device = hw::find("h200-sxm").unwrap();
+    fn planned(
+        text: &str,
+        (query_heads, kv_heads): (u32, u32),
+        scheduler: &str,
+        strategy: Strategy,
+    ) -> (Batch, Result<LaunchPlan>) {
+        let shape = AttentionShape { query_heads, kv_heads, block_size: 16, ..AttentionShape::default() };
+        let batch = parse_tree(text, shape).unwrap().build().unwrap();
         let tree = PrefixTree::of(&batch);
-        let tiles = tile::solve(device, batch.shape.head_dim, batch.shape.dtype);
-        let scheduler = pack::find("pat").unwrap();
-        let rule = scheduler.tile_rule();
+        let device = hw::find("h200-sxm").unwrap();
+        let tiles = tile::solve(device, shape.head_dim, shape.dtype);
+        let scheduler = pack::find(scheduler).unwrap();
+        let rule: TileRule = scheduler.tile_rule();
         let input = PackInput {
             batch: &batch,
             tree: &tree,
@@ -219,16 +302,20 @@ mod tests {
             options: &PackOptions::default(),
             explain: false,
         };
-        let packing = scheduler.pack(&input).unwrap();
-        let choice = PlanChoice { scheduler: scheduler.name(), strategy: Strategy::Serial, rule, explain: false };
-        let plan = plan::build(&input, &packing, &choice).unwrap();
+        let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
+        let plan = scheduler.pack(&input).and_then(|packing| plan::build(&input, &packing, &choice));
         (batch, plan)
     }
 
-    /// As [`planned`], the first launch cut in two: its first pack in tiles of 64×128, which run on the kernel of
+    fn small() -> (Batch, LaunchPlan) {
+        let (batch, plan) = planned("1,8,64_256,512,64", (32, 8), "pat", Strategy::Serial);
+        (batch, plan.unwrap())
+    }
+
+    /// As [`small`], the first launch cut in two: its first pack in tiles of 64×128, which run on the kernel of
     /// 64×64 as the others do.
     fn sharing() -> (Batch, LaunchPlan) {
-        let (batch, mut plan) = planned();
+        let (batch, mut plan) = small();
         let (wide, first) = (Tile { m: 64, n: 128 }, plan.launches[0].clone());
         assert_eq!(first.kind, LaunchKind::Attention(Tile { m: 64, n: 64 }));
         assert!(first.packs_end - first.packs_begin > 1);
@@ -269,9 +356,77 @@ mod tests {
 
     #[test]
     fn launches_of_different_kernels_are_the_plans_either_way() {
-        let (batch, plan) = planned();
+        let (batch, plan) = small();
         let (together, apart) = (Joined::ByKernel, Joined::Apart);
         let [together, apart] = [together, apart].map(|joined| lower(&batch, &plan, joined).unwrap());
         assert_eq!((together.tiles, together.packs), (apart.tiles, apart.packs));
+    }
+
+    /// Follows the merges without numbers: which partials have gone into which slot, and into each output.
+    fn assert_all_merged(plan: &LaunchPlan, lowered: &Lowered) {
+        let mut holds: Vec<Vec<u32>> = (0..plan.queries.len() as u32).map(|slot| vec![slot]).collect();
+        let mut outputs: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for rows in lowered.phases.iter().flat_map(|phase| &phase.merges) {
+            for (run, target) in rows.offsets.windows(2).zip(&rows.targets) {
+                let slots = &rows.slots[run[0] as usize..run[1] as usize];
+                let joined: Vec<u32> = slots.iter().flat_map(|slot| holds[*slot as usize].clone()).collect();
+                if target & MergeRows::TO_SLOT == 0 {
+                    assert!(outputs.insert(*target, joined).is_none(), "query {target} has two outputs");
+                } else {
+                    holds[(target & !MergeRows::TO_SLOT) as usize] = joined;
+                }
+            }
+        }
+        for query in 0..plan.merge.starts.len() - 1 {
+            let mut wanted = plan.merge.of(crate::units::QueryIdx::from(query)).to_vec();
+            let mut got = outputs.remove(&(query as u32)).unwrap_or_else(|| {
+                assert_eq!(wanted.len(), 1, "{}: the partials of query {query} are not joined", plan.scheduler);
+                wanted.clone()
+            });
+            wanted.sort_unstable();
+            got.sort_unstable();
+            assert_eq!(got, wanted, "query {query}");
+        }
+    }
+
+    #[test]
+    fn every_system_is_lowered_whole_or_refused_by_name() {
+        let mut ran = std::collections::BTreeSet::new();
+        for (text, heads) in [
+            ("1,4,16_256,64,48", (8, 8)),
+            ("1,4,16_4096,64,48", (32, 8)),
+            ("2,6_64,2000", (4, 4)),
+            ("1,32_1024,32", (32, 8)),
+        ] {
+            for scheduler in pack::schedulers().iter().map(|scheduler| scheduler.name()) {
+                for strategy in Strategy::ANY_BATCH {
+                    let (batch, Ok(plan)) = planned(text, heads, scheduler, strategy) else { continue };
+                    let lowered = match lower(&batch, &plan, Joined::ByKernel) {
+                        Ok(lowered) => lowered,
+                        Err(Error::Unsupported { limit, .. }) => {
+                            assert!(!limit.is_empty());
+                            continue;
+                        }
+                        Err(error) => panic!("{scheduler}: {error}"),
+                    };
+                    let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap();
+                    lowered.arrays().check(&shape(&batch.shape), blocks).unwrap();
+                    let merges: usize = lowered.phases.iter().map(|phase| phase.merges.len()).sum();
+                    assert_eq!(
+                        merges,
+                        plan.launches.iter().filter(|launch| launch.kind.is_merge()).count(),
+                        "{scheduler}"
+                    );
+                    if strategy != Strategy::Fused {
+                        assert_all_merged(&plan, &lowered);
+                        ran.insert(scheduler);
+                    }
+                }
+            }
+        }
+        for scheduler in ["pat", "query-centric", "flashinfer-decode", "fasttree", "cascade", "flashforge"] {
+            assert!(ran.contains(scheduler), "{scheduler} runs on the GPU, of {ran:?}");
+        }
+        assert!(!ran.contains("hydragen"), "no kernel has one CTA a query head");
     }
 }

@@ -253,7 +253,7 @@ impl Cuda {
     /// [`Error::Unsupported`] with what they do not run.
     pub fn accepts(batch: &Batch, plan: &LaunchPlan) -> Result<()> {
         batch.require_decode_only("the GPU")?;
-        lower::check_launches(plan)
+        lower::check(plan)
     }
 
     /// What the counting passes of a run need.
@@ -365,9 +365,10 @@ impl Cuda {
     }
 }
 
-/// Trace records of a run: one a (pack, KV head), one a merged query.
+/// Trace records of a run: one a (pack, KV head), one a row of each merge.
 fn records_of(plan: &LaunchPlan) -> u32 {
-    plan.packs.len() as u32 * plan.shape.kv_heads + plan.merge.merged_queries().count() as u32
+    let merges = plan.launches.iter().filter(|launch| launch.kind.is_merge());
+    plan.packs.len() as u32 * plan.shape.kv_heads + merges.map(|launch| plan.cta_count(launch)).sum::<u32>()
 }
 
 /// The batch with block ids that are places in a cache without holes.

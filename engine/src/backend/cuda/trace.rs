@@ -54,14 +54,17 @@ type Key = (u32, u32);
 /// One span a CTA of the plan; `slot` holds the CTA's number on the GPU for now.
 fn gather(plan: &LaunchPlan, records: &[TraceRecord], fit: &ClockFit) -> Result<BTreeMap<Key, Span>> {
     let launch_of = launches_by_task(plan);
-    let merges: BTreeMap<u32, u32> = plan.merge.merged_queries().zip(0..).map(|(query, cta)| (query.0, cta)).collect();
-    let merge_launch = plan.launches.iter().position(|launch| launch.kind == LaunchKind::Merge);
+    let numbered = (0_u32..).zip(&plan.launches);
+    let merges: Vec<u32> = numbered.filter(|(_, launch)| launch.kind.is_merge()).map(|(at, _)| at).collect();
     let mut by_cta: BTreeMap<Key, Span> = BTreeMap::new();
     for record in records {
         let strange = || Error::Gpu(format!("its trace names task {}, which the plan has not", record.task));
-        let (launch, cta, kind) = if record.task == TraceRecord::MERGE {
-            let cta = merges.get(&record.kv_head).ok_or_else(strange)?;
-            (merge_launch.ok_or_else(strange)? as u32, *cta, SpanKind::Merge)
+        let merge = merges.get((TraceRecord::MERGE - record.task) as usize);
+        let (launch, cta, kind) = if let Some(launch) = merge {
+            if record.kv_head >= plan.cta_count(&plan.launches[*launch as usize]) {
+                return Err(strange());
+            }
+            (*launch, record.kv_head, SpanKind::Merge)
         } else {
             let launch = *launch_of.get(record.task as usize).ok_or_else(strange)?;
             (launch, cta_of(plan, launch, record), SpanKind::Attention)
