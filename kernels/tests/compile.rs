@@ -13,7 +13,7 @@ use kernels::{Arch, Compiler, Dtype, KernelSpec, Tile, nvrtc_version};
 /// Set for the processes that do a share: `index/count`.
 const SHARE: &str = "PACKSCOPE_KERNEL_SHARE";
 
-/// Tile lists: each tile by itself, and what fused plans mix.
+/// Tile lists: each tile by itself, and every mixture that a fused plan may need.
 fn tile_lists() -> Vec<Vec<Tile>> {
     let mut lists: Vec<Vec<Tile>> = Vec::new();
     for m in [16, 32, 64] {
@@ -21,8 +21,13 @@ fn tile_lists() -> Vec<Vec<Tile>> {
             lists.push(vec![Tile { m, n }]);
         }
     }
-    lists.push(vec![Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }]);
-    lists.push(vec![Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 16 }]);
+    let mixed = [(64, 64), (32, 64), (16, 64), (16, 16)].map(|(m, n)| Tile { m, n });
+    for chosen in 0_u32..1 << mixed.len() {
+        let list = (0..mixed.len()).filter(|at| chosen >> at & 1 == 1).map(|at| mixed[at]);
+        if chosen.count_ones() > 1 {
+            lists.push(list.collect());
+        }
+    }
     lists
 }
 

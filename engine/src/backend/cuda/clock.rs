@@ -7,6 +7,11 @@
 //! evenly. An SM with one knot takes the line that is best over its pairs; one with too few pairs for that takes
 //! the rate that is best over all SMs.
 //!
+//! Reading the timer takes a while: at a begin the cycle counter is read after it, at an end before it. On an H200
+//! the begins of all SMs lie 100 to 150 ns early on a line through both, and the ends as much late. That part is
+//! found first, the same for the whole run, and taken out. Readings further apart than that, because the code
+//! between them was still on its way to the SM, are left out.
+//!
 //! Worked number: readings step by 32 ns, so each pair is off by up to 32 ns, evenly: a standard deviation
 //! of 32/√12 = 9.2 ns. Eight pairs place a knot to 9.2/√8 = 3.3 ns.
 
@@ -18,12 +23,32 @@ pub(super) struct Pair {
     pub(super) sm: u32,
     pub(super) clock: u64,
     pub(super) ns: u64,
+    pub(super) side: Side,
+}
+
+/// Which clock was read first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    /// The timer: its reading is early for that of the counter.
+    Begin,
+    /// The counter: the timer's reading is late for it.
+    End,
+}
+
+/// A pair of one SM: cycles from its first, ns from the origin, and −1 at a begin or 1 at an end.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    clock: f64,
+    ns: f64,
+    side: f64,
 }
 
 /// Pairs of a knot.
 const KNOT: usize = 8;
 /// Pairs from which an SM has a rate of its own.
 const OWN_RATE: usize = 4;
+/// Pairs in a row that show how long a reading takes, and the fewest that do.
+const APART: (usize, usize) = (32, 8);
 
 /// The clock of one SM: its first reading, from which clocks count, and its knots (clock, ns) in order of time,
 /// two at least.
@@ -53,22 +78,21 @@ pub(super) struct ClockFit {
 }
 
 impl ClockFit {
-    /// Fits the pairs; times count from `origin`. `None` where no cycle passed between any two.
-    pub(super) fn new(pairs: &[Pair], origin: u64) -> Option<Self> {
-        let mut sorted = pairs.to_vec();
-        sorted.sort_unstable_by_key(|pair| (pair.sm, pair.ns, pair.clock));
-        let mut by_sm: BTreeMap<u32, (u64, Vec<(f64, f64)>)> = BTreeMap::new();
-        for pair in sorted {
-            let (first, pairs) = by_sm.entry(pair.sm).or_insert_with(|| (pair.clock, Vec::new()));
-            let clock = pair.clock.wrapping_sub(*first).cast_signed() as f64;
-            pairs.push((clock, pair.ns.wrapping_sub(origin).cast_signed() as f64));
+    /// Fits the pairs; times count from `origin`, and the timer moves in steps of `step` ns. `None` where no cycle
+    /// passed between any two.
+    pub(super) fn new(pairs: &[Pair], origin: u64, step: f64) -> Option<Self> {
+        let mut by_sm = by_sm(pairs, origin);
+        let late = reading_time(by_sm.values().map(|(_, readings)| readings.as_slice()));
+        for reading in by_sm.values_mut().flat_map(|(_, readings)| readings) {
+            reading.ns -= reading.side * late;
         }
-        let rate = common_rate(by_sm.values().map(|(_, pairs)| pairs.as_slice()))?;
+        let rate = common_rate(by_sm.values().map(|(_, readings)| readings.as_slice()))?;
         let mut error: f64 = 0.0;
-        let lines = by_sm.into_iter().map(|(sm, (first, pairs))| {
-            let line = Line { first, knots: knots(&pairs, rate) };
-            let squares: f64 = pairs.iter().map(|(clock, ns)| (ns - line.nanos(*clock)).powi(2)).sum();
-            let count = pairs.len() as f64;
+        let lines = by_sm.into_iter().map(|(sm, (first, readings))| {
+            let readings = of_one_moment(&readings, rate, step);
+            let line = Line { first, knots: knots(&readings, rate) };
+            let squares: f64 = readings.iter().map(|reading| (reading.ns - line.nanos(reading.clock)).powi(2)).sum();
+            let count = readings.len() as f64;
             error = error.max((squares / count).sqrt() / count.min(KNOT as f64).sqrt());
             (sm, line)
         });
@@ -82,37 +106,114 @@ impl ClockFit {
     }
 }
 
-/// Knots of an SM's pairs, which are in order of time; one stretch by least squares where they make a single knot.
-fn knots(pairs: &[(f64, f64)], common: f64) -> Vec<(f64, f64)> {
-    let parts = (pairs.len() / KNOT).max(1);
-    let means: Vec<(f64, f64)> =
-        (0..parts).map(|part| means(&pairs[part * pairs.len() / parts..(part + 1) * pairs.len() / parts])).collect();
-    let rising = means.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
-    if parts > 1 && rising {
-        return means;
+/// The readings of each SM in order of time, with the cycle count that they begin at.
+fn by_sm(pairs: &[Pair], origin: u64) -> BTreeMap<u32, (u64, Vec<Reading>)> {
+    let mut sorted = pairs.to_vec();
+    sorted.sort_unstable_by_key(|pair| (pair.sm, pair.ns, pair.clock, pair.side));
+    let mut by_sm: BTreeMap<u32, (u64, Vec<Reading>)> = BTreeMap::new();
+    for pair in sorted {
+        let (first, readings) = by_sm.entry(pair.sm).or_insert_with(|| (pair.clock, Vec::new()));
+        readings.push(Reading {
+            clock: pair.clock.wrapping_sub(*first).cast_signed() as f64,
+            ns: pair.ns.wrapping_sub(origin).cast_signed() as f64,
+            side: if pair.side == Side::Begin { -1.0 } else { 1.0 },
+        });
     }
-    let own = (pairs.len() >= OWN_RATE).then(|| common_rate(std::iter::once(pairs))).flatten();
-    let (clock, ns) = self::means(pairs);
-    vec![(clock, ns), (clock + 1e3, ns + 1e3 * own.unwrap_or(common))]
+    by_sm
+}
+
+/// How late the timer's reading is at an end, and how early at a begin, ns: `d` of the best `ns = a + b · clock ± d`
+/// over readings in a row, in the middle of all such rows; 0 where none shows it.
+fn reading_time<'a>(sms: impl Iterator<Item = &'a [Reading]>) -> f64 {
+    let rows = sms.flat_map(|readings| readings.chunks(APART.0)).filter(|row| row.len() >= APART.1);
+    median(rows.filter_map(side_of_line).collect())
+}
+
+/// `d` by least squares; `None` where begins and ends do not take turns, so that the rate could stand for it.
+fn side_of_line(row: &[Reading]) -> Option<f64> {
+    let middle = means(row);
+    let (mut cc, mut cs, mut ss, mut cn, mut sn) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for reading in row {
+        let (c, s, n) = (reading.clock - middle.clock, reading.side - middle.side, reading.ns - middle.ns);
+        (cc, cs, ss) = (cc + c * c, cs + c * s, ss + s * s);
+        (cn, sn) = (cn + c * n, sn + s * n);
+    }
+    let independent = cc * ss - cs * cs;
+    (independent > 0.5 * cc * ss).then(|| (sn * cc - cn * cs) / independent)
+}
+
+/// The readings of an SM, in order of time, without those that lie apart: of each eight, those that are off its
+/// median by more than the timer's step, unless half of them are.
+fn of_one_moment(readings: &[Reading], common: f64, step: f64) -> Vec<Reading> {
+    let mut kept = Vec::with_capacity(readings.len());
+    for eight in readings.chunks(KNOT) {
+        let rate = if eight.len() < OWN_RATE { common } else { middle_slope(eight).unwrap_or(common) };
+        let off = |reading: &Reading| reading.ns - rate * reading.clock;
+        let middle = median(eight.iter().map(off).collect());
+        let spread = median(eight.iter().map(|reading| (off(reading) - middle).abs()).collect());
+        // A rate that wanders spreads all of them.
+        let limit = (4.0 * spread).max(step);
+        kept.extend(eight.iter().filter(|reading| (off(reading) - middle).abs() <= limit));
+    }
+    kept
+}
+
+/// The median of the slopes between any two readings, each as heavy as they are apart: one in four may be far off
+/// and does not move it. `None` where no cycle passed.
+fn middle_slope(readings: &[Reading]) -> Option<f64> {
+    let mut slopes: Vec<(f64, f64)> = Vec::new();
+    for (at, first) in readings.iter().enumerate() {
+        let apart = readings[at + 1..].iter().map(|second| (second.clock - first.clock, second.ns - first.ns));
+        slopes.extend(apart.filter(|(cycles, _)| *cycles > 0.0).map(|(cycles, ns)| (ns / cycles, cycles)));
+    }
+    slopes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut left = slopes.iter().map(|slope| slope.1).sum::<f64>() / 2.0;
+    let middle = slopes.iter().find(|slope| {
+        left -= slope.1;
+        left <= 0.0
+    });
+    middle.map(|slope| slope.0)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn own_rate(readings: &[Reading]) -> Option<f64> {
+    (readings.len() >= OWN_RATE).then(|| common_rate(std::iter::once(readings))).flatten()
+}
+
+/// Knots of an SM's readings, which are in order of time; one stretch by least squares where they make a single knot.
+fn knots(readings: &[Reading], common: f64) -> Vec<(f64, f64)> {
+    let parts = (readings.len() / KNOT).max(1);
+    let part = |part: usize| &readings[part * readings.len() / parts..(part + 1) * readings.len() / parts];
+    let means: Vec<Reading> = (0..parts).map(|at| means(part(at))).collect();
+    let rising = means.windows(2).all(|pair| pair[0].clock < pair[1].clock && pair[0].ns < pair[1].ns);
+    if parts > 1 && rising {
+        return means.into_iter().map(|mean| (mean.clock, mean.ns)).collect();
+    }
+    let mean = self::means(readings);
+    vec![(mean.clock, mean.ns), (mean.clock + 1e3, mean.ns + 1e3 * own_rate(readings).unwrap_or(common))]
 }
 
 /// Least squares over several SMs, each around its own mean.
-fn common_rate<'a>(sms: impl Iterator<Item = &'a [(f64, f64)]>) -> Option<f64> {
+fn common_rate<'a>(sms: impl Iterator<Item = &'a [Reading]>) -> Option<f64> {
     let (mut products, mut squares) = (0.0, 0.0);
-    for pairs in sms {
-        let (clock, ns) = means(pairs);
-        for (c, n) in pairs {
-            products += (c - clock) * (n - ns);
-            squares += (c - clock).powi(2);
+    for readings in sms {
+        let middle = means(readings);
+        for reading in readings {
+            products += (reading.clock - middle.clock) * (reading.ns - middle.ns);
+            squares += (reading.clock - middle.clock).powi(2);
         }
     }
     (squares > 0.0 && products > 0.0).then(|| products / squares)
 }
 
-fn means(pairs: &[(f64, f64)]) -> (f64, f64) {
-    let count = pairs.len().max(1) as f64;
-    let sum = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-    (sum.0 / count, sum.1 / count)
+fn means(readings: &[Reading]) -> Reading {
+    let count = readings.len().max(1) as f64;
+    let mean = |of: fn(&Reading) -> f64| readings.iter().map(of).sum::<f64>() / count;
+    Reading { clock: mean(|reading| reading.clock), ns: mean(|reading| reading.ns), side: mean(|reading| reading.side) }
 }
 
 #[cfg(test)]
@@ -133,10 +234,10 @@ mod tests {
         for sm in 0..132 {
             for nth in 0..160_u64 {
                 let (clock, ns) = truth(sm, 500 + nth * 4917 + sm * 13);
-                pairs.push(Pair { sm: sm as u32, clock, ns });
+                pairs.push(Pair { sm: sm as u32, clock, ns, side: Side::Begin });
             }
         }
-        let fit = ClockFit::new(&pairs, origin).unwrap();
+        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
         assert!(fit.error < 6.0, "{}", fit.error);
         for sm in 0..132 {
             for at in [20_000, 400_000, 770_000].map(|at| at + sm * 7) {
@@ -147,17 +248,70 @@ mod tests {
         }
     }
 
+    /// A short run of two launches: a few pairs an SM, and at the begin of each launch the second reading waits for
+    /// its code.
+    #[test]
+    fn readings_that_waited_for_their_code_do_not_count() {
+        let origin = 5_000_u64;
+        let mut pairs = Vec::new();
+        let clock = |sm: u64, at: u64| sm * 77_777 + at * 198 / 100;
+        for sm in 0..132_u64 {
+            for nth in 0..7_u64 {
+                let at = 640 + nth * 5_003 + sm * 37;
+                let late = if nth % 4 == 0 { 250 + sm * 3 } else { 0 };
+                let ns = origin + at / 32 * 32;
+                pairs.push(Pair { sm: sm as u32, clock: clock(sm, at + late), ns, side: Side::Begin });
+            }
+        }
+        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        assert!(fit.error < 8.0, "{}", fit.error);
+        for sm in 0..132 {
+            let error = fit.nanos(sm as u32, clock(sm, 20_000)) - 20_000.0;
+            assert!((error + 16.0).abs() < 16.0, "SM {sm}: {error}");
+        }
+        let all = ClockFit::new(&pairs, origin, f64::INFINITY).unwrap();
+        assert!(all.error > 40.0, "with the late readings the clocks are off by {}", all.error);
+    }
+
+    /// As on an H200: tasks of four warps, whose records begin and end together, with 140 ns between the two readings.
+    #[test]
+    fn the_time_that_a_reading_takes_is_found_and_taken_out() {
+        let origin = 5_000_u64;
+        let mut pairs = Vec::new();
+        let clock = |sm: u64, at: u64| sm * 77_777 + at * 198 / 100;
+        for (sm, warp, nth) in (0..132_u64).flat_map(|sm| (0..40).map(move |at| (sm, at % 4, at / 4))) {
+            let begin = 640 + nth * 5_003 + sm * 37 + warp * 3;
+            let (end, gap) = (begin + 3_100 + (nth * 211 + warp * 17) % 700, 140 + (nth * 7 + warp) % 13);
+            let mut push = |clock, at: u64, side| {
+                pairs.push(Pair { sm: sm as u32, clock, ns: origin + at / 32 * 32, side });
+            };
+            push(clock(sm, begin + gap), begin, Side::Begin);
+            push(clock(sm, end), end + gap, Side::End);
+        }
+        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        assert!(fit.error < 8.0, "{}", fit.error);
+        for sm in 0..132 {
+            let error = fit.nanos(sm as u32, clock(sm, 20_000)) - 20_000.0;
+            assert!((error + 16.0).abs() < 20.0, "SM {sm}: {error}");
+        }
+        for pair in &mut pairs {
+            pair.side = Side::Begin;
+        }
+        let apart = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        assert!(apart.error > 40.0, "with the readings apart the clocks are off by {}", apart.error);
+    }
+
     #[test]
     fn few_pairs_of_an_sm_take_the_rate_of_all() {
-        let pair = |sm, clock, ns| Pair { sm, clock, ns };
-        let fit = ClockFit::new(&[pair(0, 0, 0), pair(0, 2_000, 1_000), pair(1, 10, 500)], 0).unwrap();
+        let pair = |sm, clock, ns| Pair { sm, clock, ns, side: Side::Begin };
+        let fit = ClockFit::new(&[pair(0, 0, 0), pair(0, 2_000, 1_000), pair(1, 10, 500)], 0, 32.0).unwrap();
         assert!((fit.nanos(1, 2_010) - 1_500.0).abs() < 1e-6);
         assert!((fit.nanos(0, 1_000) - 500.0).abs() < 1e-6);
     }
 
     #[test]
     fn without_any_passed_cycle_there_is_no_fit() {
-        assert_eq!(ClockFit::new(&[Pair { sm: 0, clock: 7, ns: 9 }], 0), None);
-        assert_eq!(ClockFit::new(&[], 0), None);
+        assert_eq!(ClockFit::new(&[Pair { sm: 0, clock: 7, ns: 9, side: Side::End }], 0, 32.0), None);
+        assert_eq!(ClockFit::new(&[], 0, 32.0), None);
     }
 }

@@ -5,6 +5,7 @@
 //! shapes have no kernel and a persistent kernel holds one n for each m, and the form in which partials are
 //! stored. What no kernel runs at all is refused.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kernels::{
@@ -177,7 +178,7 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan, joined: Joined) -> Result<
     check(plan)?;
     let kernels = kernel_tiles(plan)?;
     let mut lowered = Lowered {
-        tiles: Vec::new(),
+        tiles: if plan.strategy == Strategy::Fused { persistent_tiles(&kernels) } else { Vec::new() },
         packs: Vec::with_capacity(plan.order.len()),
         query_index: plan.queries.iter().map(|query| query.0).collect(),
         block_ids: Vec::new(),
@@ -186,13 +187,14 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan, joined: Joined) -> Result<
         phases: phases(plan),
         warnings: substitutions(plan, &kernels).into_iter().chain(other_forms(plan)).collect(),
     };
-    // The launch of each of the kernels' tiles, where launches are to stay apart.
-    let mut of_launch: Vec<Option<usize>> = Vec::new();
+    // The launch of each of the kernels' tiles, where launches are to stay apart; a persistent kernel is one.
+    let apart = joined == Joined::Apart && plan.strategy != Strategy::Fused;
+    let mut of_launch: Vec<Option<usize>> = vec![None; lowered.tiles.len()];
     let launched = plan.launches.iter().enumerate();
     let packs = launched.flat_map(|(number, launch)| plan.packs_of(launch).iter().map(move |index| (number, index)));
     for (launch, index) in packs {
         let pack = plan.pack(*index);
-        let (tile, launch) = (kernels[&pack.tile], (joined == Joined::Apart).then_some(launch));
+        let (tile, launch) = (kernels[&pack.tile], apart.then_some(launch));
         let same = |(t, l): (&KernelTile, &Option<usize>)| *t == tile && *l == launch;
         let tile = lowered.tiles.iter().zip(&of_launch).position(same).unwrap_or_else(|| {
             lowered.tiles.push(tile);
@@ -215,6 +217,14 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan, joined: Joined) -> Result<
         });
     }
     Ok(lowered)
+}
+
+/// The shapes of the persistent kernel, largest first whatever the plan begins with: each list is one kernel to compile.
+fn persistent_tiles(kernels: &BTreeMap<Tile, KernelTile>) -> Vec<KernelTile> {
+    let mut tiles: Vec<KernelTile> = kernels.values().copied().collect();
+    tiles.sort_unstable_by_key(|tile| Reverse((tile.m, tile.n)));
+    tiles.dedup();
+    tiles
 }
 
 /// The kernel that each tile of the plan runs on.
@@ -360,6 +370,17 @@ mod tests {
         let (together, apart) = (Joined::ByKernel, Joined::Apart);
         let [together, apart] = [together, apart].map(|joined| lower(&batch, &plan, joined).unwrap());
         assert_eq!((together.tiles, together.packs), (apart.tiles, apart.packs));
+    }
+
+    #[test]
+    fn plans_of_the_same_shapes_share_a_persistent_kernel_whichever_comes_first() {
+        let (batch, plan) = planned("1,8,64_256,512,64", (32, 8), "min-traffic", Strategy::Fused);
+        let mut plan = plan.unwrap();
+        let forward = lower(&batch, &plan, Joined::ByKernel).unwrap();
+        plan.order.reverse();
+        let backward = lower(&batch, &plan, Joined::ByKernel).unwrap();
+        assert!(forward.tiles.len() > 1 && forward.packs[0].tile != backward.packs[0].tile, "{:?}", forward.tiles);
+        assert_eq!(forward.tiles, backward.tiles);
     }
 
     /// Follows the merges without numbers: which partials have gone into which slot, and into each output.

@@ -341,7 +341,7 @@ impl Cuda {
         }
         runs.sort_by_key(|run| run.0);
         let (_, origin, records, lost) = runs.swap_remove(runs.len() / 2);
-        Ok((trace::spans(job.plan, &records, origin)?, lost))
+        Ok((trace::spans(job.plan, &records, origin, self.clock_step)?, lost))
     }
 
     fn provenance(&self, job: &Job<'_>, traced: &Traced) -> Provenance {

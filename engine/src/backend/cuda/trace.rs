@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use kernels::TraceRecord;
 
-use crate::backend::cuda::clock::{ClockFit, Pair};
+use crate::backend::cuda::clock::{ClockFit, Pair, Side};
 use crate::capture::{KernelWindow, Span, SpanKind, Spans};
 use crate::error::{Error, Result};
 use crate::plan::{CtaOrder, LaunchKind, LaunchPlan};
@@ -29,15 +29,17 @@ pub(super) struct Traced {
     pub(super) clock_error: f64,
 }
 
-/// Makes spans of records. Times count from `origin`, a reading of the GPU's timer before the launch.
-pub(super) fn spans(plan: &LaunchPlan, records: &[TraceRecord], origin: u64) -> Result<Traced> {
+/// Makes spans of records. Times count from `origin`, a reading of the GPU's timer before the launch, which moves in
+/// steps of `step`.
+pub(super) fn spans(plan: &LaunchPlan, records: &[TraceRecord], origin: u64, step: Nanos) -> Result<Traced> {
     let pairs: Vec<Pair> = records
         .iter()
         .flat_map(|r| {
-            [(r.begin_clock, r.begin_ns), (r.end_clock, r.end_ns)].map(|(clock, ns)| Pair { sm: r.sm, clock, ns })
+            let readings = [(r.begin_clock, r.begin_ns, Side::Begin), (r.end_clock, r.end_ns, Side::End)];
+            readings.map(|(clock, ns, side)| Pair { sm: r.sm, clock, ns, side })
         })
         .collect();
-    let fit = ClockFit::new(&pairs, origin)
+    let fit = ClockFit::new(&pairs, origin, step.as_f64())
         .ok_or_else(|| Error::Gpu(format!("its trace holds {} records, too few to place in time", records.len())))?;
     let mut by_cta = gather(plan, records, &fit)?;
     part_tasks(plan, &mut by_cta);
