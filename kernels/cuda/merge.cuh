@@ -109,10 +109,11 @@ __device__ __forceinline__ void write_merged(const MergeTarget& to, const MergeS
     for (u32 j = 0; j < 4; ++j) {
         float f = __shfl_sync(0xffffffffu, inverse, j & mask);
         if (j > mask) continue;
-        u32* out = (u32*)(to.out + (row + j) * PS_D + lane * MergeState::kPerLane);
+        u16* out = to.out + (row + j) * PS_D;
 #pragma unroll
         for (int c = 0; c < MergeState::kPerLane / 2; ++c) {
-            out[c] = pack_halves(state.acc[j][2 * c] * f, state.acc[j][2 * c + 1] * f);
+            *(u32*)(out + partial_column(lane * MergeState::kPerLane + 2 * c)) =
+                pack_halves(state.acc[j][2 * c] * f, state.acc[j][2 * c + 1] * f);
         }
     }
     if (to.out_lse != nullptr && lane <= mask) to.out_lse[row + lane] = merged_lse(state.top, state.weights);
