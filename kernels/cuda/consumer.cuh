@@ -1,6 +1,6 @@
 // The consumer warps' loop over the tasks that the producer hands over.
 #pragma once
-#include "epilogue.cuh"
+#include "fold.cuh"
 #include "warpgroup.cuh"
 
 struct Consumer {
@@ -21,9 +21,10 @@ struct Consumer {
         return smem_address(shared.ring[cursor.stage]);
     }
 
-    // Gives the stage back: one arrival for each warp, or one for each lane (`kReleases`). The fence orders what this warp did there by
-    // ordinary accesses before the bulk copy that comes next: without it, a warp that runs
-    // ahead was seen to have its tile overwritten while its last matrix loads were under way.
+    // Gives the stage back: one arrival for each warp, or one for each lane (`kReleases`). The
+    // fence orders what this warp did there by ordinary accesses before the bulk copy that comes
+    // next: without it, a warp that runs ahead was seen to have its tile overwritten while its
+    // last matrix loads were under way.
     //
     // Why one lane may speak for its warp, in the PTX memory model: every lane's reads come
     // before its bar.warp.sync, which orders them before what lane 0 does next; lane 0's arrive
@@ -82,8 +83,9 @@ struct Consumer {
             tile<S>(state, q, left, at, span, begin == 0);
         }
         span.main_done();
-        // Read anew: what follows from it would otherwise be kept in registers during the tiles.
-        const Position<S> after;
+        // Read anew on Hopper: what follows from it would otherwise be kept in registers during the
+        // tiles. Without warpgroup instructions it is the other way round.
+        const Position<S> after = PS_WGMMA ? Position<S>() : at;
         queries.stand_at(after);
         if (fold_stage) {
             staged.fold(p, state, queries, wait_stage(), after);

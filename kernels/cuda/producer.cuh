@@ -2,25 +2,7 @@
 // the consumers across tiles, KV heads and items.
 #pragma once
 #include "async_copy.cuh"
-#include "layout.cuh"
-
-__device__ __forceinline__ u32 load_relaxed(const u32* p) {
-    u32 r;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
-    return r;
-}
-
-// The item that comes next, fetched in steps between the last tiles of the one at hand: each
-// step uses what the one before asked for, and none is waited for.
-struct Ahead {
-    u32 index;
-    u32 claim;  // lane 0: the place in the queue that was asked for
-    u32 step;
-    Item item;
-    uint4 query;        // entry `lane` of its list
-    u32 blocks, later;  // blocks of its boxes `lane` and `32 + lane`
-    u32 seen[4];        // arrivals at that query for the first heads
-};
+#include "queue.cuh"
 
 struct Producer {
     const DecodeParams& p;
@@ -60,7 +42,7 @@ struct Producer {
     }
 
     // Marks the heads of this lane's query for which all other partials are there: the
-    // consumers begin with those and write the output themselves.
+    // consumers join those to their rows and write the output themselves.
     __device__ __forceinline__ u32 complete_heads(const u32 (&seen)[4], uint4 query) {
         u32 complete = 0;
 #pragma unroll
@@ -123,12 +105,6 @@ struct Producer {
         arrive_on_copies();
         cursor.advance();
         return folds;
-    }
-
-    // Block of the `nth` unit of 2^`shift` tokens from the start of the pack's KV.
-    __device__ __forceinline__ u32 block_of(const Item& item, u32 nth, u32 shift) {
-        u32 token = nth << shift;
-        return token < item.kv_tokens ? __ldg(p.block_ids + item.block_begin + (token >> p.block_shift)) : 0;
     }
 
 #if PS_TMA
@@ -200,7 +176,7 @@ struct Producer {
                 u32 first = half / 2 * per_tile;
                 if (half % 2 == 0 && first > 0 && (first & 31) == 0) {
                     blocks = later;
-                    later = block_of(item, first + 32 + lane, shift);
+                    later = block_of(p, item, first + 32 + lane, shift);
                 }
                 u32 nth = first + lane / kHalves;
                 u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
@@ -246,7 +222,7 @@ struct Producer {
             u64 unit_base = 0;
             if (lane < units) {
                 u32 token = begin + (S::kPerWarp ? 0 : lane * 16);
-                u32 block = block_of(item, token >> p.block_shift, p.block_shift);
+                u32 block = block_of(p, item, token >> p.block_shift, p.block_shift);
                 u32 within = token & ((1u << p.block_shift) - 1);
                 unit_base = block * p.stride_block + (kv_head + (S::kPerWarp ? lane : 0)) * p.stride_head +
                             within * p.stride_token;
@@ -258,27 +234,12 @@ struct Producer {
     }
 #endif
 
-    __device__ __forceinline__ Item load_item(const Item* from) {
-        const uint4* at = (const uint4*)from;
-        uint4 a = __ldg(at), b = __ldg(at + 1);
-        Item item;
-        item.query_begin = a.x;
-        item.num_queries = a.y;
-        item.block_begin = a.z;
-        item.kv_tokens = a.w;
-        item.task = b.x;
-        item.tile = b.y;
-        item.head_begin = b.z & 0xffff;
-        item.head_count = b.z >> 16;
-        return item;
-    }
-
     // Blocks of the boxes that this lane knows.
     __device__ __forceinline__ void load_blocks(const Item& item, Ahead& into) {
 #if PS_TMA
         u32 shift = kWideTiles >> item.tile & 1 ? 4 : p.box_shift;
-        into.blocks = block_of(item, lane, shift);
-        into.later = block_of(item, 32 + lane, shift);
+        into.blocks = block_of(p, item, lane, shift);
+        into.later = block_of(p, item, 32 + lane, shift);
 #endif
     }
 
@@ -324,7 +285,8 @@ struct Producer {
         }
     }
 
-    // The first item of a CTA is its own number. Asked for before the CTA is set up.
+    // The first item of a CTA is its own number. Asked for before the CTA is set up; in the fused
+    // kernel all that it needs lies in one record.
     __device__ __forceinline__ void start() {
         ahead.index = blockIdx.x;
 #if PS_FUSED

@@ -5,8 +5,8 @@
 //! streams:  fork ─┬─► tile A ─┬─ join ──► merges             one stream per tile, events made once
 //!                 └─► tile B ─┘
 //! phases:   as either, one phase after the other
-//! fused:    one persistent launch; a queue in the plan's order; a task begins with the other partials of the queries
-//!           that it completes, and what is complete only later is merged by the last to arrive
+//! fused:    one persistent launch; a queue in the plan's order; a task joins the other partials of the queries
+//!           that it completes, and what is complete only at its end is merged by the last to arrive
 //! ```
 
 use std::ops::Range;
