@@ -47,6 +47,9 @@ pub struct Device {
     pub sim: SimConstants,
     /// Registers of the attention kernels, per tile, for this architecture.
     pub kernels: Vec<KernelResources>,
+    /// Times of a persistent worker, where it was traced.
+    #[serde(default)]
+    pub worker: Option<WorkerTimes>,
     /// The n of each m by KV tokens, as measured; empty where nobody measured.
     #[serde(default)]
     pub tile_steps: Vec<TileStep>,
@@ -97,6 +100,21 @@ pub struct SimConstants {
     pub stream_join: Nanos,
 }
 
+/// What a worker of the persistent kernel takes for a task beside its tiles, and for a merge: for closed forms that
+/// compare plans. The time of a tile stands with its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerTimes {
+    /// From the end of one task to the first tile of the next in shared memory.
+    pub begin: Nanos,
+    /// From the last tile to the end: writing the results and telling that they have arrived.
+    pub end: Nanos,
+    /// Rate at which the worker that arrives last reads the partials that it merges, bytes per second.
+    pub merge_bytes_per_s: u64,
+    /// Rate at which HBM gives as many bytes as L2 holds after a kernel that wrote more than that: written lines go out first.
+    pub first_bytes_per_s: u64,
+}
+
 /// What the compiler gave one tile of the attention kernel at head dimension 128.
 ///
 /// PAT's kernel holds Q, one K and one V buffer, so its shared memory follows from the tile. A kernel
@@ -121,6 +139,9 @@ pub struct KernelResources {
     /// KV heads that a CTA computes side by side.
     #[serde(default = "one")]
     pub heads: u32,
+    /// Time of one step of `n` KV tokens while the memory system is idle, where it was traced.
+    #[serde(default)]
+    pub step: Option<Nanos>,
 }
 
 fn one() -> u32 {
@@ -181,6 +202,9 @@ impl Device {
             if !(fraction > 0.0 && fraction <= 1.0) {
                 return wrong(&format!("{name} is {fraction}, but must be above 0 and at most 1"));
             }
+        }
+        if self.worker.is_some_and(|worker| worker.merge_bytes_per_s == 0 || worker.first_bytes_per_s == 0) {
+            return wrong("worker.merge_bytes_per_s and worker.first_bytes_per_s must be above zero");
         }
         if self.kernels.is_empty() || self.kernels.iter().any(|k| k.warps == 0 || k.registers == 0 || k.heads == 0) {
             return wrong("it needs at least one kernel, each with warps, registers and heads above zero");

@@ -5,7 +5,7 @@
 //! streams   stream 0: [64×128] ┐
 //!           stream 1: [32×128] ├─► stream 0: [merge]
 //!           stream 2: [16×32]  ┘
-//! fused     stream 0: [workers take (pack, head) tasks, longest first; last arriver merges]
+//! fused     stream 0: [workers take (pack, head) tasks in the order of `queue`; last arriver merges]
 //! ```
 //!
 //! Where a system prescribes its launches, `serial` and `streams` build those instead (`imposed`).
@@ -14,6 +14,7 @@ use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject
 use crate::error::{Error, Result};
 use crate::pack::{CtaOrder, Imposed, Pack, PackInput, Packing, Phase};
 use crate::plan::imposed::imposed_launches;
+use crate::plan::queue;
 use crate::plan::{Launch, LaunchKind, LaunchPlan, MergePlan, PlannedPack, PrefillPlan, Strategy};
 use crate::tile::{self, Tile, TileRule};
 use crate::units::{PackIdx, QueryIdx};
@@ -69,7 +70,17 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
             merge.rounds = built.rounds;
             (built.order, built.launches)
         }
-        _ => launches(&packs, choice.strategy, merge.max_partials() > 1),
+        (_, Strategy::Serial) => by_tile(&packs, merge.max_partials() > 1, false),
+        (_, Strategy::Streams) => by_tile(&packs, merge.max_partials() > 1, true),
+        // With prefill, a launch of its own goes in the place of this one.
+        (None, Strategy::Fused) if input.batch.prefills().next().is_none() => {
+            let (order, why) = queue::order(input, &packs, merge.max_partials() > 1);
+            decisions.extend(why);
+            persistent(&packs, order)
+        }
+        (_, Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel) => {
+            persistent(&packs, queue::longest_first(&packs))
+        }
     };
     // With prefill, what runs beside what is a choice of its own (`hybrid`).
     if choice.explain && input.batch.prefills().next().is_none() {
@@ -153,18 +164,6 @@ pub(super) fn merge_plan(queries: &[QueryIdx], requests: usize) -> MergePlan {
     MergePlan { starts, slots, rounds: Vec::new() }
 }
 
-fn launches(packs: &[PlannedPack], strategy: Strategy, merge: bool) -> (Vec<PackIdx>, Vec<Launch>) {
-    if packs.is_empty() {
-        return (Vec::new(), Vec::new());
-    }
-    match strategy {
-        Strategy::Serial => by_tile(packs, merge, false),
-        Strategy::Streams => by_tile(packs, merge, true),
-        // The last two come with prefill only, which puts its own launch in the place of these.
-        Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel => persistent(packs),
-    }
-}
-
 /// One launch a tile shape, largest tile first; the merge waits for all of them.
 fn by_tile(packs: &[PlannedPack], merge: bool, own_streams: bool) -> (Vec<PackIdx>, Vec<Launch>) {
     let mut order = Vec::with_capacity(packs.len());
@@ -211,11 +210,11 @@ pub(super) fn merge_launch(kind: LaunchKind, packs_end: u32, after: Vec<u32>) ->
     Launch { kind, stream: 0, packs_begin: packs_end, packs_end, order: CtaOrder::PackFastest, after }
 }
 
-/// One launch whose workers can hold every tile in use; tasks longest first, so that the last ones
-/// to start are the shortest.
-fn persistent(packs: &[PlannedPack]) -> (Vec<PackIdx>, Vec<Launch>) {
-    let mut order: Vec<PackIdx> = (0..packs.len()).map(PackIdx::from).collect();
-    order.sort_unstable_by_key(|pack| (std::cmp::Reverse(packs[pack.at()].tokens), pack.0));
+/// One launch whose workers can hold every tile in use, and take the packs in this order.
+fn persistent(packs: &[PlannedPack], order: Vec<PackIdx>) -> (Vec<PackIdx>, Vec<Launch>) {
+    if packs.is_empty() {
+        return (order, Vec::new());
+    }
     let m = packs.iter().map(|pack| pack.tile.m).max().unwrap_or(16);
     let n = packs.iter().map(|pack| pack.tile.n).max().unwrap_or(16);
     let launch = Launch {

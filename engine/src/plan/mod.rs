@@ -5,6 +5,7 @@ pub mod hybrid;
 mod hybrid_kernel;
 mod imposed;
 mod prefill;
+mod queue;
 mod types;
 
 pub use crate::pack::CtaOrder;

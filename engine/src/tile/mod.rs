@@ -1,11 +1,13 @@
 //! Tiles: which (m, n) shapes of the attention kernel a device can run well, and which of them a
 //! pack gets.
 
+mod lane;
 mod paper;
 mod selector;
 mod solver;
 mod time;
 
+pub use lane::LaneTime;
 pub use paper::{Difference, differences, reported};
 pub use selector::{TileChoice, TileRule, select};
 pub use solver::{

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::hw::{Device, KernelResources, TileStep};
 use crate::tile::Tile;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 use crate::workload::Dtype;
 
 /// Warps cover this many query rows each (one row block of the MMA).
@@ -144,6 +144,8 @@ pub struct TileKernel {
     pub in_flight: Bytes,
     /// KV heads that it computes side by side.
     pub heads: u32,
+    /// Measured time of one step of its main loop.
+    pub step: Option<Nanos>,
 }
 
 /// What a CTA of `tile` takes and does at head dimension `head_dim`.
@@ -157,6 +159,7 @@ pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileK
         shared: resources.shared.unwrap_or_else(|| one_buffer_bytes(tile, head_dim, dtype)),
         in_flight: resources.in_flight.unwrap_or(one_tile),
         heads: resources.heads,
+        step: resources.step,
     }
 }
 
@@ -213,6 +216,7 @@ fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bo
         registers: same_n.max(accumulators),
         shared: None,
         in_flight: None,
+        step: None,
         heads: 1,
     };
     (kernel, true)

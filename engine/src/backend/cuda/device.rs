@@ -82,6 +82,7 @@ pub(super) fn compiled(compiler: &Compiler) -> Result<Vec<KernelResources>> {
                 shared: Some(Bytes(u64::from(resources.shared_bytes))),
                 // One stage of the ring holds Q; each of the others a K or V tile.
                 in_flight: Some(Bytes(u64::from((stages - 1) * n * heads * 128 * 2))),
+                step: None,
                 heads,
             });
         }

@@ -1,33 +1,23 @@
 //! What packs take on a device, by a closed form: the time of a CTA, the load of a lane, the makespan.
 //!
-//! It knows what the simulator knows (the device table), but no order and no L2: KV comes from HBM
-//! once and from L2 for every further reading.
+//! It knows what the simulator knows (the device table), but only packs of one kind at a time and no L2: KV comes
+//! from HBM once and from L2 for every further reading.
 
 use rustc_hash::FxHashMap;
 
 use crate::hw::Device;
 use crate::pack::{Pack, PackInput, Packing};
-use crate::tile::{self, MERGE_IN_FLIGHT, TileRule, WARPS_FOR_FULL_TENSOR_RATE};
+use crate::tile::{self, LaneTime, TileRule};
 
-/// The CTAs of one tile shape; `alone` and `shared` are times of one KV token, ns.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    /// KV heads of a CTA.
-    heads: u32,
-    /// CTAs that an SM holds.
-    per_sm: f64,
-    /// Until its first tile has landed.
-    latency: f64,
-    /// With its bytes in flight, or with its warps on the tensor cores, whichever is longer.
-    alone: f64,
-    /// Through the port of the SM and through its tensor cores, whichever is longer: CTAs of an SM share them.
-    shared: f64,
-}
+/// How much later than by their times packs above leaves may arrive. Leaves that end 7 % later still arrive last on an
+/// H200 (configuration 1 of PAT in pieces of 512 and 224 tokens: 23.3 µs, and 29.0 in 608 and 224).
+const SPREAD: f64 = 1.05;
 
-/// Packs that are alike: their tile, tokens and number of queries.
+/// Packs that are alike: their tile, tokens and number of queries, and whether requests end with them.
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    kind: Kind,
+    time: LaneTime,
+    ends: bool,
     tokens: f64,
     blocks: u32,
     packs: f64,
@@ -50,28 +40,36 @@ pub(super) struct Lanes<'a> {
     paths: Vec<Vec<u32>>,
 }
 
+/// The most KV time of a CTA, ns, and how many times that the packs at the ends of requests may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    time: f64,
+    ends: f64,
+}
+
 /// The parts of a makespan, ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Makespan {
     /// Load of a lane where all have the same.
     lane: f64,
+    /// When the last lane is done.
+    end: f64,
     /// Time of the memory system for all bytes.
     memory: f64,
-    /// The longest CTA.
-    longest: f64,
-    /// The merge, if there is one.
+    /// The merges: a lane's share, and the last one.
     merge: f64,
 }
 
 impl Makespan {
     /// All of it.
     pub(super) fn total(&self) -> f64 {
-        self.lane.max(self.memory) + self.tail() + self.merge
+        self.end.max(self.memory) + self.merge
     }
 
-    /// What is left of the longest CTA when all other lanes are done.
-    pub(super) fn tail(&self) -> f64 {
-        (self.longest - self.lane).max(0.0)
+    /// Whether better cuts could gain a twentieth: the last lane ends that much later than with all lanes and the
+    /// memory system busy throughout.
+    pub(super) fn has_tail(&self) -> bool {
+        self.total() > 1.05 * self.lane.max(self.memory)
     }
 }
 
@@ -96,11 +94,13 @@ impl<'a> Lanes<'a> {
 
     /// Finds the classes of packs.
     fn sort_packs(&mut self, input: &PackInput<'_>, packing: &Packing) {
-        let mut known: FxHashMap<(u32, u64), u32> = FxHashMap::default();
+        let mut known: FxHashMap<(u32, u64, bool), u32> = FxHashMap::default();
         for pack in &packing.packs {
-            let class = *known.entry((pack.queries_len, pack.tokens.0)).or_insert_with(|| {
+            let ends = input.tree.node(pack.node).is_leaf();
+            let class = *known.entry((pack.queries_len, pack.tokens.0, ends)).or_insert_with(|| {
                 self.classes.push(Class {
-                    kind: kind(input, pack),
+                    time: lane_time(input, pack),
+                    ends,
                     tokens: pack.tokens.as_f64(),
                     blocks: pack.block_count(),
                     packs: 0.0,
@@ -141,61 +141,155 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// The candidate limit at which the longest packs are cut into `pieces`: KV time of a CTA on a full SM, ns.
-    pub(super) fn limit(&self, pieces: u32) -> f64 {
-        self.classes.iter().map(Class::kv_time).fold(0.0, f64::max) / f64::from(pieces)
+    /// The candidate at which the longest packs are cut into `pieces`, and those at the ends of requests may be
+    /// `ends` times as long.
+    pub(super) fn limit(&self, pieces: u32, ends: f64) -> Limit {
+        Limit { time: self.classes.iter().map(Class::kv_time).fold(0.0, f64::max) / f64::from(pieces), ends }
     }
 
     /// Pieces of a pack of the packing, so that none has more KV time than `limit`; each has a block at least.
-    pub(super) fn pieces(&self, pack: usize, limit: f64) -> u32 {
+    pub(super) fn pieces(&self, pack: usize, limit: Limit) -> u32 {
         self.classes[self.class_of[pack] as usize].pieces(limit)
     }
 
-    /// Start and end of a CTA, ns.
-    fn fixed(&self) -> f64 {
-        (self.device.sim.cta_prologue + self.device.sim.cta_epilogue).as_f64()
+    /// Whether cutting can change anything for packs at the ends of requests alone.
+    pub(super) fn has_two_kinds(&self) -> bool {
+        self.classes.iter().any(|class| class.ends) && self.classes.iter().any(|class| !class.ends)
     }
 
     /// The makespan of the packing with packs cut at `limit`.
-    pub(super) fn makespan(&self, limit: f64) -> Makespan {
+    pub(super) fn makespan(&self, limit: Limit) -> Makespan {
         let sms = f64::from(self.device.sm_count);
         let ctas = |class: &Class| {
-            class.packs * f64::from(class.pieces(limit)) * (self.kv_heads / f64::from(class.kind.heads)).ceil()
+            class.packs * f64::from(class.pieces(limit)) * (self.kv_heads / f64::from(class.time.heads)).ceil()
         };
-        // With fewer CTAs than lanes, an SM holds fewer, and each is faster.
-        let resident = (self.classes.iter().map(ctas).sum::<f64>() / sms).ceil().max(1.0);
-        let (mut lane, mut longest, mut slots, mut moved) = (0.0, 0.0_f64, 0.0, 0.0);
-        for class in &self.classes {
-            let pieces = f64::from(class.pieces(limit));
-            let per_sm = class.kind.per_sm.min(resident);
-            let of_token = class.kind.alone.max(class.kind.shared * per_sm);
-            let main_loop = (of_token * class.tokens / pieces).max(class.kind.latency);
-            let duration = self.fixed() + main_loop;
-            lane += duration * ctas(class) / per_sm / sms;
-            longest = longest.max(duration);
+        // With fewer CTAs than lanes, an SM holds fewer, and each is faster. Workers hold every tile of the plan.
+        let per_sm = self.classes.iter().map(|class| class.time.per_sm).fold(f64::INFINITY, f64::min);
+        let resident = (self.classes.iter().map(ctas).sum::<f64>() / sms).ceil().clamp(1.0, per_sm);
+        let mut tasks: Vec<Tasks> = Vec::with_capacity(self.classes.len());
+        let (mut slots, mut moved) = (0.0, 0.0);
+        for (number, class) in self.classes.iter().enumerate() {
+            let whole = class.pieces(limit);
+            let pieces = f64::from(whole);
+            // The longest piece, in whole blocks.
+            let tokens = class.tokens * f64::from(class.blocks.div_ceil(whole)) / f64::from(class.blocks);
+            let time = class.time.cta(tokens, resident);
+            tasks.push(Tasks { class: number, tokens, time, ctas: ctas(class), end: 0.0 });
             slots += class.packs * pieces * f64::from(class.queries);
             moved += class.packs * class.tokens * self.kv_token;
         }
-        let of_path = |path: &Vec<u32>| path.iter().map(|class| self.classes[*class as usize].pieces(limit)).sum();
-        let most: u32 = self.paths.iter().map(of_path).max().unwrap_or(0);
+        // In the order of the queue.
+        tasks.sort_by(|a, b| b.tokens.total_cmp(&a.tokens).then(a.class.cmp(&b.class)));
+        let end = queue(&mut tasks, sms * resident);
+        let lane = tasks.iter().map(|tasks| tasks.time * tasks.ctas).sum::<f64>() / (sms * resident);
+        let (most, last) = self.merges(limit, &tasks);
         let sim = &self.device.sim;
         let l2 = sim.l2_bytes_per_s as f64 * 1e-9;
         let written = slots * if most > 1 { self.partial } else { self.query };
-        let from_hbm = (self.compulsory + slots * self.query + written) / (self.device.reachable_bytes_per_s() * 1e-9);
+        let from_hbm = self.hbm(self.compulsory + slots * self.query + written);
         let from_l2 = (moved + slots * self.query + written) / l2;
-        let of_query = (f64::from(most) * self.partial / MERGE_IN_FLIGHT).ceil() * sim.l2_latency.as_f64();
-        let merge = sim.stream_join.as_f64() + self.fixed() + of_query.max(slots * self.partial / l2);
-        Makespan { lane, memory: from_hbm.max(from_l2), longest, merge: if most > 1 { merge } else { 0.0 } }
+        let merging = LaneTime::merge(self.device, slots * self.partial) / (sms * resident);
+        let fixed = self.classes.iter().map(|class| class.time.fixed).fold(0.0, f64::max);
+        Makespan {
+            lane,
+            end,
+            memory: fixed + from_hbm.max(from_l2),
+            merge: if most > 1 { merging + last } else { 0.0 },
+        }
     }
+
+    /// Time of HBM for `bytes`.
+    fn hbm(&self, bytes: f64) -> f64 {
+        let rate = self.device.reachable_bytes_per_s() * 1e-9;
+        let first = bytes.min(self.device.l2.as_f64());
+        let first_rate = self.device.worker.map_or(rate, |worker| worker.first_bytes_per_s as f64 * 1e-9);
+        first / first_rate + (bytes - first) / rate
+    }
+
+    /// The most partials of a query, and the longest merge of one of the CTAs that end last: a CTA merges the queries
+    /// whose other partials are there already, one after another.
+    fn merges(&self, limit: Limit, tasks: &[Tasks]) -> (u32, f64) {
+        let mut ends = vec![0.0; self.classes.len()];
+        for tasks in tasks {
+            ends[tasks.class] = tasks.end;
+        }
+        let (mut most, mut latest, mut longest) = (0, 0.0, 0.0_f64);
+        for path in &self.paths {
+            let partials: u32 = path.iter().map(|class| self.classes[*class as usize].pieces(limit)).sum();
+            most = most.max(partials);
+            // Packs above count as later than they are by the spread of the times of like CTAs.
+            let arrives =
+                |class: u32| ends[class as usize] * if self.classes[class as usize].ends { 1.0 } else { SPREAD };
+            let last = path.iter().copied().max_by(|a, b| arrives(*a).total_cmp(&arrives(*b)));
+            let Some(last) = last else { continue };
+            let class = &self.classes[last as usize];
+            let share = (f64::from(class.time.heads) / self.kv_heads).min(1.0);
+            let bytes = f64::from(class.queries) * f64::from(partials) * self.partial * share;
+            let end = ends[last as usize] + LaneTime::merge(self.device, bytes);
+            if end > latest {
+                (latest, longest) = (end, end - ends[last as usize]);
+            }
+        }
+        (most, longest)
+    }
+}
+
+/// The CTAs of a class.
+#[derive(Clone, Copy, Debug)]
+struct Tasks {
+    class: usize,
+    /// KV tokens of one.
+    tokens: f64,
+    /// Time of one.
+    time: f64,
+    ctas: f64,
+    /// When the last of them ends.
+    end: f64,
+}
+
+/// Lets `lanes` lanes take tasks in this order, each when it is free; when the last one ends.
+fn queue(tasks: &mut [Tasks], lanes: f64) -> f64 {
+    // Lanes by when they are free, the latest first.
+    let mut free: Vec<(f64, f64)> = vec![(0.0, lanes)];
+    let mut last = 0.0_f64;
+    for tasks in tasks {
+        let mut left = tasks.ctas;
+        while left > 0.0
+            && let Some((at, count)) = free.pop()
+        {
+            // Whole rounds move all lanes alike, where none is free so late that it would miss one.
+            let rounds = (left / lanes).floor() - 1.0;
+            if rounds > 0.0 && free.first().is_none_or(|latest| latest.0 - at <= tasks.time) {
+                free.push((at, count));
+                for lane in &mut free {
+                    lane.0 += rounds * tasks.time;
+                }
+                left -= rounds * lanes;
+                continue;
+            }
+            let taken = count.min(left);
+            if taken < count {
+                free.push((at, count - taken));
+            }
+            let end = at + tasks.time;
+            let place = free.partition_point(|lane| lane.0 > end);
+            free.insert(place, (end, taken));
+            left -= taken;
+            tasks.end = tasks.end.max(end);
+        }
+        last = last.max(tasks.end);
+    }
+    last
 }
 
 impl Class {
     /// KV time of a CTA on an SM full of its like, ns.
     fn kv_time(&self) -> f64 {
-        self.kind.alone.max(self.kind.shared * self.kind.per_sm) * self.tokens
+        self.time.token(self.time.per_sm) * self.tokens
     }
 
-    fn pieces(&self, limit: f64) -> u32 {
+    fn pieces(&self, limit: Limit) -> u32 {
+        let limit = limit.time * if self.ends { limit.ends } else { 1.0 };
         // A hair below, so that the pack which gave the limit has as many pieces as were asked for.
         let pieces = ((self.kv_time() / limit - 1e-6).ceil() as u32).clamp(1, self.blocks);
         // Whole blocks: as many pieces as there will be.
@@ -203,27 +297,41 @@ impl Class {
     }
 }
 
-/// The kind of a pack's CTAs.
-fn kind(input: &PackInput<'_>, pack: &Pack) -> Kind {
-    let device = input.device;
+/// The times of a pack's CTAs.
+fn lane_time(input: &PackInput<'_>, pack: &Pack) -> LaneTime {
     let shape = &input.batch.shape;
     let rule = input.fixed_tile.map_or(TileRule::Fitting, TileRule::Fixed);
     let tile = tile::select(input.tiles, rule, pack.rows(shape.group()), pack.tokens).tile;
-    let kernel = tile::kernel(device, tile, shape.head_dim, shape.dtype);
-    let bytes = shape.kv_bytes_per_token_head().as_f64() * f64::from(kernel.heads);
-    let flop = 4.0 * f64::from(tile.m * shape.head_dim * kernel.heads);
-    let of_sm = device.tensor_flops as f64 * device.sim.tensor_efficiency * 1e-9 / f64::from(device.sm_count);
-    let tensor = flop / of_sm;
-    let warps = f64::from(tile.m.div_ceil(16) * kernel.heads).min(WARPS_FOR_FULL_TENSOR_RATE);
-    let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + device.sim.tile_step.as_f64() / f64::from(tile.n);
-    let latency = device.tile_latency((shape.head_bytes() * u64::from(tile.n * kernel.heads)).as_f64());
-    let flight = bytes * latency / kernel.in_flight.as_f64();
-    let port = bytes / (device.sim.sm_bytes_per_s as f64 * 1e-9);
-    Kind {
-        heads: kernel.heads,
-        latency,
-        per_sm: f64::from(tile::occupancy(device, tile, shape.head_dim, shape.dtype).max(1)),
-        alone: flight.max(compute),
-        shared: port.max(tensor),
+    LaneTime::of(input.device, tile, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_queue_is_that_of_single_lanes(
+            kinds in prop::collection::vec((1_u32..60, 1_u32..9), 1..5),
+            lanes in 1_u32..12,
+        ) {
+            let task = |(class, kind): (usize, &(u32, u32))| Tasks {
+                class, tokens: 0.0, time: f64::from(kind.1), ctas: f64::from(kind.0), end: 0.0,
+            };
+            let mut tasks: Vec<Tasks> = kinds.iter().enumerate().map(task).collect();
+            let end = queue(&mut tasks, f64::from(lanes));
+            let mut free = vec![0_u32; lanes as usize];
+            for ((count, time), tasks) in kinds.iter().zip(&tasks) {
+                let mut last = 0;
+                for _ in 0..*count {
+                    let lane = free.iter_mut().min().unwrap();
+                    *lane += time;
+                    last = last.max(*lane);
+                }
+                prop_assert!((tasks.end - f64::from(last)).abs() < 1e-9, "{tasks:?} {last}");
+            }
+            prop_assert!((end - f64::from(*free.iter().max().unwrap())).abs() < 1e-9);
+        }
     }
 }

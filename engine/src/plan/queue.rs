@@ -1,0 +1,296 @@
+//! The order of the tasks of a persistent launch.
+//!
+//! Longest first, so that what starts last is short. That puts packs of many queries, which wait for L2 and the
+//! tensor cores while HBM idles, before the leaves, which wait for HBM. So where a plan has both, some of
+//! the second kind are put between those of the first. For a pack, `h` is the time in which HBM moves what it is the
+//! first to read and the results that it writes, and `l` the time of its CTAs on all lanes ([`LaneTime`]):
+//!
+//! ```text
+//! shared   packs that do not end requests, h ≤ 1.5 · l        streams: the others
+//! mixed    where HBM idles during the shared ones, Σ h < Σ l, and there are streams
+//! share    x · H = L + x · l(streams)   →   x = L / (H − l(streams)), at most a fifth
+//! order    each kind longest first, leaves last; the shared ones end where x of the streams has been taken
+//! ```
+//!
+//! with `L` the lanes' time of all shared packs and `H` HBM's of all streams: until the shared ones are done, x of the
+//! streams keeps HBM busy, and takes lanes too. More would let leaves arrive before the packs above them, and the last
+//! to arrive merges: a pack of 64 rows does one after another what leaves do side by side.
+//!
+//! Worked number, H200 at 32/8, configuration 11 of PAT: 64 packs of 608 tokens and 256 of 32 take the lanes 37 µs;
+//! 1,024 leaves move 1.1 GB in 242 µs and take the lanes 120, so 30 % of them would balance, and a fifth is taken.
+
+use std::cmp::Reverse;
+
+use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
+use crate::pack::PackInput;
+use crate::plan::PlannedPack;
+use crate::tile::{LaneTime, Tile};
+use crate::units::{NodeIdx, PackIdx};
+
+/// A pack streams where HBM needs more than so many times its lanes' time: the packs of 32 tokens that a few leaves of
+/// configurations 12 to 15 share have up to 1.4 and gain as shared ones, those of 128 tokens of configuration 17
+/// have 1.8 and gain as streams (H200).
+const STREAMS: f64 = 1.5;
+/// Largest share of the streams that goes between the shared packs. On an H200 0.15 to 0.25 are alike over PAT's 20
+/// configurations at 32/8; at 0.3 configuration 10 loses 7 %, at 0.5 others do.
+const MOST: f64 = 0.2;
+
+/// Times of one pack over the whole device, ns.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    hbm: f64,
+    lanes: f64,
+    streams: bool,
+}
+
+impl Load {
+    /// The longer of both.
+    fn time(self) -> f64 {
+        self.hbm.max(self.lanes)
+    }
+}
+
+/// The packs in the order of the queue, with the reason where one is asked for.
+pub(super) fn order(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> (Vec<PackIdx>, Option<Decision>) {
+    let mut order = longest_first(packs);
+    let loads = loads(input, packs, merges);
+    let mix = Mix::of(&loads);
+    if mix.share > 0.0 {
+        order.sort_by_key(|pack| ends_requests(input, &packs[pack.at()]));
+        order = mixed(&order, &loads, &mix);
+    }
+    (order, input.explain.then(|| mix.explain()))
+}
+
+/// The packs, longest first.
+pub(super) fn longest_first(packs: &[PlannedPack]) -> Vec<PackIdx> {
+    let mut order: Vec<PackIdx> = (0..packs.len()).map(PackIdx::from).collect();
+    order.sort_unstable_by_key(|pack| (Reverse(packs[pack.at()].tokens), pack.0));
+    order
+}
+
+fn ends_requests(input: &PackInput<'_>, pack: &PlannedPack) -> bool {
+    input.tree.node(pack.node).is_leaf()
+}
+
+/// What decides how the two kinds are mixed.
+#[derive(Clone, Copy, Debug)]
+struct Mix {
+    shared: Load,
+    streams: Load,
+    /// What would keep HBM and lanes busy alike; 0 where nothing can.
+    balance: f64,
+    /// What is taken.
+    share: f64,
+}
+
+impl Mix {
+    fn of(loads: &[Load]) -> Self {
+        let sum = |streams: bool| {
+            let of_kind = loads.iter().filter(|load| load.streams == streams);
+            let (hbm, lanes) = of_kind.fold((0.0, 0.0), |sum, load| (sum.0 + load.hbm, sum.1 + load.lanes));
+            Load { hbm, lanes, streams }
+        };
+        let (shared, streams) = (sum(false), sum(true));
+        let left = streams.hbm - streams.lanes;
+        let balance = if streams.hbm == 0.0 || shared.hbm >= shared.lanes {
+            0.0
+        } else if left > shared.lanes {
+            shared.lanes / left
+        } else {
+            1.0
+        };
+        Self { shared, streams, balance, share: balance.min(MOST) }
+    }
+
+    /// One kind after the other against both at once.
+    fn explain(&self) -> Decision {
+        let (shared, streams) = (self.shared, self.streams);
+        let apart = shared.time() + streams.time();
+        let together = (shared.hbm + streams.hbm).max(shared.lanes + streams.lanes);
+        let way = |what, share: f64, time| Considered::new(what, 100.0 * share, Price::Time(time));
+        Decision {
+            subject: Subject::Plan,
+            other: None,
+            choice: Choice::Launch,
+            considered: vec![
+                way("queue longest first", 0.0, apart),
+                way("queue with streams between shared packs", if self.share > 0.0 { self.share } else { MOST }, together),
+            ],
+            chosen: usize::from(self.share > 0.0),
+            unit: "% of the streams run beside shared packs",
+            rule: "as many packs that stream from HBM as keep HBM and the lanes busy alike, but so few that leaves arrive last; the time is that of one kind after the other, and of both at once".into(),
+            constant: Some(RuleConstant {
+                name: "largest share",
+                value: MOST,
+                flips_at: (self.balance > 0.0 && self.balance < 1.0).then_some(self.balance),
+            }),
+        }
+    }
+}
+
+/// Puts both kinds together by how far their own work has come.
+fn mixed(order: &[PackIdx], loads: &[Load], mix: &Mix) -> Vec<PackIdx> {
+    let mut done = [0.0, 0.0];
+    let scale = [mix.share / mix.shared.lanes, 1.0 / mix.streams.hbm];
+    let mut placed = Vec::with_capacity(order.len());
+    for pack in order {
+        let load = loads[pack.at()];
+        let kind = usize::from(load.streams);
+        placed.push((done[kind] * scale[kind], kind, *pack));
+        done[kind] += if kind == 0 { load.lanes } else { load.hbm };
+    }
+    // Stable, so that each kind keeps its order.
+    placed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    placed.into_iter().map(|(_, _, pack)| pack).collect()
+}
+
+/// What each pack takes of HBM and of the lanes.
+fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load> {
+    let shape = &input.batch.shape;
+    let device = input.device;
+    let readers = readers(input, packs);
+    let block = shape.kv_bytes_per_token().as_f64() * f64::from(shape.block_size);
+    let slot = if merges { shape.partial_bytes() } else { shape.query_bytes() }.as_f64();
+    let hbm = device.reachable_bytes_per_s() * 1e-9;
+    let times = lane_times(input, packs);
+    // Workers hold every tile of the plan.
+    let per_sm = times.iter().map(|(_, time)| time.per_sm).fold(f64::INFINITY, f64::min);
+    let load = |pack: &PlannedPack| {
+        let first: f64 = nodes_of(input, pack)
+            .map(|(node, blocks)| {
+                let all = f64::from(input.tree.node(node).blocks.len() as u32);
+                f64::from(blocks) * all / readers[node.at()].max(1) as f64
+            })
+            .sum();
+        let bytes = first * block + f64::from(pack.queries_len) * slot;
+        let on_lanes = times.iter().find(|(tile, _)| *tile == pack.tile).map_or(0.0, |(_, time)| {
+            f64::from(shape.kv_heads.div_ceil(time.heads)) * time.cta(pack.tokens.as_f64(), per_sm)
+        });
+        let (hbm, lanes) = (bytes / hbm, on_lanes / (f64::from(device.sm_count) * per_sm));
+        Load { hbm, lanes, streams: ends_requests(input, pack) || hbm > STREAMS * lanes }
+    };
+    packs.iter().map(load).collect()
+}
+
+/// The times of the tiles of a plan.
+fn lane_times(input: &PackInput<'_>, packs: &[PlannedPack]) -> Vec<(Tile, LaneTime)> {
+    let mut times: Vec<(Tile, LaneTime)> = Vec::new();
+    for pack in packs {
+        if !times.iter().any(|(tile, _)| *tile == pack.tile) {
+            times.push((pack.tile, LaneTime::of(input.device, pack.tile, &input.batch.shape)));
+        }
+    }
+    times
+}
+
+/// Blocks of each node that packs read, each counted once a reading.
+fn readers(input: &PackInput<'_>, packs: &[PlannedPack]) -> Vec<u64> {
+    let mut readers = vec![0_u64; input.tree.nodes.len()];
+    for pack in packs {
+        for (node, blocks) in nodes_of(input, pack) {
+            readers[node.at()] += u64::from(blocks);
+        }
+    }
+    readers
+}
+
+/// The nodes that a pack covers, from its last one up, with how many blocks of each.
+fn nodes_of<'a>(input: &PackInput<'a>, pack: &PlannedPack) -> impl Iterator<Item = (NodeIdx, u32)> + use<'a> {
+    let (tree, begin, end) = (input.tree, pack.blocks_begin, pack.blocks_end);
+    let up = move |node: &NodeIdx| tree.node(*node).parent;
+    std::iter::successors(Some(pack.node), up).map_while(move |node| {
+        let blocks = &tree.node(node).blocks;
+        (blocks.end > begin).then(|| (node, blocks.end.min(end).saturating_sub(blocks.start.max(begin))))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hw;
+    use crate::pack::{self, PackOptions};
+    use crate::plan::{LaunchPlan, PlanChoice, Strategy, build};
+    use crate::tile;
+    use crate::workload::{AttentionShape, BatchSpec, NodeSpec, PrefixTree};
+
+    /// The fused plan of a tree with so many nodes on each level, of so many tokens each, at 32/8 on an H200.
+    fn planned<T>(levels: &[(u32, u64)], name: &str, run: impl FnOnce(&PackInput<'_>, &LaunchPlan) -> T) -> T {
+        let mut children = Vec::new();
+        for (at, (nodes, tokens)) in levels.iter().enumerate().rev() {
+            let repeat = nodes / if at == 0 { 1 } else { levels[at - 1].0 };
+            children = vec![NodeSpec { tokens: *tokens, repeat, requests: None, children }];
+        }
+        let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..Default::default() };
+        let batch = BatchSpec { roots: children, ..BatchSpec::empty(shape) }.build().unwrap();
+        let device = hw::find("h200-sxm").unwrap();
+        let tiles = tile::solve(device, shape.head_dim, shape.dtype);
+        let input = PackInput {
+            batch: &batch,
+            tree: &PrefixTree::of(&batch),
+            device,
+            tiles: &tiles,
+            max_rows: tiles.max_m(),
+            fixed_tile: None,
+            options: &PackOptions::default(),
+            explain: true,
+        };
+        let scheduler = pack::schedulers().iter().find(|scheduler| scheduler.name() == name).unwrap();
+        let choice = PlanChoice {
+            scheduler: scheduler.name(),
+            strategy: Strategy::Fused,
+            rule: scheduler.tile_rule(),
+            explain: true,
+        };
+        let plan = build(&input, &scheduler.pack(&input).unwrap(), &choice).unwrap();
+        run(&input, &plan)
+    }
+
+    const SHARED_THEN_LEAVES: [(u32, u64); 3] = [(1, 512), (8, 512), (512, 256)];
+
+    #[test]
+    fn streams_go_between_shared_packs_and_each_kind_stays_longest_first() {
+        for scheduler in ["pat", "min-time", "min-traffic"] {
+            planned(&SHARED_THEN_LEAVES, scheduler, |_, plan| {
+                let kinds: Vec<bool> = plan.order.iter().map(|pack| plan.pack(*pack).queries_len > 1).collect();
+                let last_shared = kinds.iter().rposition(|shared| *shared).unwrap();
+                let before = kinds[..last_shared].iter().filter(|shared| !**shared).count() as f64;
+                let leaves = kinds.iter().filter(|shared| !**shared).count() as f64;
+                assert!(before > 0.1 * leaves && before < 0.21 * leaves, "{scheduler}: {before} of {leaves}");
+                for shared in [true, false] {
+                    let of_kind = plan.order.iter().map(|pack| plan.pack(*pack));
+                    let of_kind = of_kind.filter(|pack| (pack.queries_len > 1) == shared);
+                    assert!(of_kind.map(|pack| Reverse(pack.tokens)).is_sorted(), "{scheduler}");
+                }
+                let mut all = plan.order.clone();
+                all.sort_unstable();
+                assert!(all.iter().enumerate().all(|(at, pack)| pack.at() == at));
+                let told =
+                    plan.decisions.iter().any(|decision| decision.considered[decision.chosen].what.contains("streams"));
+                assert!(told, "{scheduler} does not say that it mixes");
+            });
+        }
+    }
+
+    #[test]
+    fn nothing_is_mixed_where_all_packs_stream() {
+        // Configurations 18 and 19 of PAT, the first with as much KV in its inner nodes as in its leaves.
+        for levels in [&[(8, 512), (16, 512), (32, 256), (256, 32)][..], &[(256, 1024)]] {
+            planned(levels, "min-time", |_, plan| assert_eq!(plan.order, longest_first(&plan.packs), "{levels:?}"));
+        }
+    }
+
+    #[test]
+    fn the_first_readings_of_all_packs_are_the_unique_tokens() {
+        for scheduler in ["pat", "min-time", "fasttree", "query-centric"] {
+            planned(&SHARED_THEN_LEAVES, scheduler, |input, plan| {
+                let shape = &input.batch.shape;
+                let loads = loads(input, &plan.packs, true);
+                let moved: f64 = loads.iter().map(|load| load.hbm * input.device.reachable_bytes_per_s() * 1e-9).sum();
+                let results = plan.queries.len() as f64 * shape.partial_bytes().as_f64();
+                let unique = input.tree.unique_tokens().as_f64() * shape.kv_bytes_per_token().as_f64();
+                assert!(((moved - results) / unique - 1.0).abs() < 1e-9, "{scheduler}: {moved} {results} {unique}");
+            });
+        }
+    }
+}
