@@ -77,6 +77,16 @@ __device__ __forceinline__ void copy_box(u32 dst, const TensorMap* map, u32 bar,
     }
 }
 
+// `bytes` (a multiple of 16) that other SMs have written during this launch. The caller has
+// acquired them; the fence takes that over to the copy engine.
+__device__ __forceinline__ void copy_rows(u32 dst, const float* src, u32 bytes, u32 bar) {
+    asm volatile(
+        "fence.proxy.async.global;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),
+        "l"(src), "r"(bytes), "r"(bar)
+        : "memory");
+}
+
 // Makes fresh barriers visible to the copy engine.
 __device__ __forceinline__ void fence_barrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -1,6 +1,6 @@
 // The consumer warps' loop over the tasks that the producer hands over.
 #pragma once
-#include "epilogue.cuh"
+#include "fold.cuh"
 #include "warpgroup.cuh"
 
 struct Consumer {
@@ -21,13 +21,23 @@ struct Consumer {
         return smem_address(shared.ring[cursor.stage]);
     }
 
-    // One arrival per warp gives the stage back. The fence orders what this warp did there by
-    // ordinary accesses before the bulk copy that comes next: without it, a warp that runs
-    // ahead was seen to have its tile overwritten while its last matrix loads were under way.
+    // Gives the stage back: one arrival for each warp, or one for each lane (`kReleases`). The
+    // fence orders what this warp did there by ordinary accesses before the bulk copy that comes
+    // next: without it, a warp that runs ahead was seen to have its tile overwritten while its
+    // last matrix loads were under way.
+    //
+    // Why one lane may speak for its warp, in the PTX memory model: every lane's reads come
+    // before its bar.warp.sync, which orders them before what lane 0 does next; lane 0's arrive
+    // is a release at CTA scope, and a release is cumulative, so it covers the other lanes'
+    // reads too; the producer's try_wait acquires the phase that the arrive completes, and each
+    // lane issues its copies after that. The bulk engine is another proxy, whose writes come
+    // after the reads through the fence that each reading lane has passed.
     __device__ __forceinline__ void release_stage() {
         fence_async_proxy();
         __syncwarp();
-        if ((threadIdx.x & 31) == 0) barrier_arrive(smem_address(&shared.scratch.empty[cursor.stage]));
+        if (kReleases == kConsumers || (threadIdx.x & 31) == 0) {
+            barrier_arrive(smem_address(&shared.scratch.empty[cursor.stage]));
+        }
         cursor.advance();
     }
 
@@ -64,17 +74,28 @@ struct Consumer {
         TaskQueries<S> queries(p, scratch, info, at);
         load_q<S>(q, smem_address(shared.ring[cursor.stage]), at);
         u32 tokens = info.kv_tokens;
+        const bool fold_stage = kFoldStage<S> && info.fold_stage != 0;
         release_stage();
-        fold_partials(p, state, queries, at);
+        StagedFold<S> staged(p, queries, at, fold_stage);
 #pragma unroll 1
         for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
             u32 left = tokens - begin;
             tile<S>(state, q, left, at, span, begin == 0);
         }
         span.main_done();
+        // Read anew on Hopper: what follows from it would otherwise be kept in registers during the
+        // tiles. Without warpgroup instructions it is the other way round.
+        const Position<S> after = PS_WGMMA ? Position<S>() : at;
+        queries.stand_at(after);
+        if (fold_stage) {
+            staged.fold(p, state, queries, wait_stage(), after);
+            release_stage();
+        } else {
+            fold_partials(p, state, queries, after);
+        }
         float lse[2];
-        normalise(state, scratch, lse, at);
-        finish_rows(p, state, queries, lse, at);
+        normalise(state, scratch, lse, after);
+        finish_rows(p, state, queries, lse, after);
         __syncwarp();
         span.template end<S::kPerWarp>(p, queries.task());
     }

@@ -212,7 +212,7 @@ __device__ __forceinline__ void normalise(RowState<S>& state, Scratch& scratch, 
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         lse[r] = row_lse(state.m[r], sum[r]);
-        float inverse = sum[r] > 0.0f ? 1.0f / sum[r] : 0.0f;
+        float inverse = sum[r] > 0.0f ? reciprocal_fast(sum[r]) : 0.0f;
 #pragma unroll
         for (int j = 0; j < S::kDims8; ++j) {
             state.o[j][2 * r] *= inverse;

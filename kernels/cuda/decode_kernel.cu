@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__((PS_WARPS + 1) * 32, PS_MIN_CTAS)
     if (threadIdx.x == 0) {
         for (int i = 0; i < kStages; ++i) {
             barrier_init(smem_address(&shared.scratch.full[i]), 33);
-            barrier_init(smem_address(&shared.scratch.empty[i]), kWarps);
+            barrier_init(smem_address(&shared.scratch.empty[i]), kReleases);
         }
         fence_barrier_init();
     }

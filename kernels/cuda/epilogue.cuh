@@ -1,7 +1,7 @@
-// Where a task's rows go: straight to the output when a query has one partial, to their
-// slots otherwise. In the fused kernel a task that completes a query begins with the other
-// partials and goes straight to the output too; what is complete only after a task has begun
-// is merged by the last to arrive, from memory, a warp reading whole rows.
+// Where a task's rows go: straight to the output when a query has one partial, to their slots
+// otherwise. In the fused kernel a task that completes a query joins the other partials to its own
+// rows (fold.cuh) and goes straight to the output too; what turns out to be complete only when a
+// task has ended is merged from memory by that task, the last to arrive.
 #pragma once
 #include "decode.cuh"
 #include "merge.cuh"
@@ -20,7 +20,7 @@ __device__ __forceinline__ void unit_sync() {
     }
 }
 
-// Mark of a query whose other partials the task begins with.
+// Mark of a query whose other partials the task joins.
 constexpr u32 kFold = 0x80000000u;
 
 // The queries whose rows a unit holds. They are copied at the start of a task, because the Q
@@ -52,6 +52,10 @@ struct TaskQueries {
         }
     }
 
+    __device__ __forceinline__ void stand_at(const Position<S>& at) {
+        warp = at.warp;
+        thread = kWarpUnit<S> ? at.lane : at.thread;
+    }
     __device__ __forceinline__ WarpTask& task() const { return scratch.tasks[warp]; }
     __device__ __forceinline__ PackQuery* list() const {
         return scratch.queries + (kWarpUnit<S> ? 2 * kMaxRows + warp * 16 : task().list);
@@ -77,9 +81,11 @@ __device__ __forceinline__ void write_row(const DecodeParams& p, const RowState<
         if (p.out_lse != nullptr && writes_lse) p.out_lse[row] = lse;
     } else {
         u64 row = (u64)q.slot * p.q_heads + head;
-        float2* out = (float2*)(p.part_out + row * kDim + column);
+        float* out = p.part_out + row * kDim + at.col_group * S::kDims8 * 8;
 #pragma unroll
-        for (int j = 0; j < S::kDims8; ++j) out[j * 4] = make_float2(state.o[j][2 * r], state.o[j][2 * r + 1]);
+        for (int j = 0; j < S::kDims8; j += 2) {
+            store_fragments(out + j * 8, at.lane & 3, state.o[j], state.o[j + 1], r);
+        }
         if (writes_lse) p.part_lse[row] = lse;
     }
 }
@@ -125,19 +131,32 @@ __device__ __forceinline__ bool unit_any(bool mine) {
     }
 }
 
-// Warps share the queries whose last partial their task has written (the others' counts are
-// 0 by now): this one takes parts `nth`, `nth + step`, ... One copy for all tiles: every
-// kernel starts with cold code.
+// `warps` warps share the rows of the queries whose last partial their task has written (the
+// others' counts are 0 by now); this is the `nth` of them. One copy for all tiles: every kernel
+// starts with cold code.
 __device__ __noinline__ void merge_queries(MergeTarget to, const PackQuery* list, u32 count, u32 kv_head,
-                                           u32 group_shift, u32 nth, u32 step) {
-    u32 shift = merge_shift(group_shift), parts_shift = group_shift - shift;
+                                           u32 shift, u32 nth, u32 warps) {
+    const u32 rows = count << shift;
+    // Few rows are better spread over the warps than taken eight at a time.
+    const u32 span = rows <= kRowsAtOnce * warps ? kRowsAtOnce : 2 * kRowsAtOnce;
 #pragma unroll 1
-    for (u32 i = nth; i < count << parts_shift; i += step) {
-        PackQuery q = list[i >> parts_shift];
-        if (q.count == 0) continue;
-        u32 part = i & ((1u << parts_shift) - 1);
-        u32 head = (kv_head << group_shift) + (part << shift);
-        write_merged(to, gather_heads(to, head, shift, q.first, q.count, nullptr), q.query, head, shift);
+    for (u32 begin = nth * span; begin < rows; begin += warps * span) {
+        const u32 mine[2] = {begin + merge_lane_row(), begin + merge_lane_row() + kRowsAtOnce};
+        RowPartials row[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const bool real = mine[i] < min(rows, begin + span);
+            const PackQuery& q = list[real ? mine[i] >> shift : 0];
+            row[i] = {q.first, real ? q.count : 0, (kv_head << shift) + (mine[i] & ((1u << shift) - 1))};
+        }
+        if (!__any_sync(0xffffffffu, row[0].count + row[1].count > 0)) continue;
+        MergeState state[2];
+        merge_two<2>(to, row[0], row[1], nullptr, state);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (row[i].count > 0) write_merged(to, state[i], list[mine[i] >> shift].query, row[i].head);
+        }
+        __syncwarp();
     }
 }
 
@@ -149,72 +168,21 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     if (count >= kFold) count = 1;
     bool last = false;
     write_rows(p, state, queries, lse, at);
-    // The barrier puts all threads' partials before this thread's release, and its acquire
-    // before their reads; one thread's pair costs far less than a fence in each of them.
+    // Why a merge sees every partial, in the PTX memory model: the barrier puts the partials of all
+    // threads of the unit before what this one does next, and its atomic on the query's counter is
+    // a release at GPU scope, which is cumulative: it covers them all. The atomics on a counter are
+    // one chain of read-modify-writes, so the last of them acquires what all the others released,
+    // and the second barrier hands that to the whole unit. One thread's pair costs far less than a
+    // fence in each.
     if (!unit_any<S>(count > 1)) return;
     if (count > 1) last = count_arrival(queries.arrivals(p)) + 1 == count;
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;
     if (!unit_any<S>(last)) return;
     merge_queries({p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads}, queries.list(), queries.task().count,
-                  queries.task().kv_head,
-                  p.group_shift, kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
-}
-
-// Begins a task with the other partials of the queries that it completes: a partial is a
-// state whose maximum is its LSE and whose sum is 1.
-template <class S>
-__device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>& state, const TaskQueries<S>& queries,
-                                              const Position<S>& at) {
-    unit_sync<S>();
-    WarpTask task = queries.task();
-    const u32 column = at.col_group * S::kDims8 * 8 + (at.lane & 3) * 2;
-    const float own_sum = at.col_group == 0 && (at.lane & 3) == 0 ? 1.0f : 0.0f;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        u32 row = (kWarpUnit<S> ? at.lane >> 2 : at.row()) + r * 8;
-        u32 nth = row >> p.group_shift;
-        if (nth >= task.count) continue;
-        PackQuery q = queries.list()[nth];
-        if (q.count < kFold) continue;
-        u32 head = (task.kv_head << p.group_shift) + (row & ((1u << p.group_shift) - 1));
-        u32 others = (q.count & ~kFold) - 1;
-        const float* lse = p.part_lse + head;
-        const float* out = p.part_out + (u64)head * kDim + column;
-#pragma unroll 1
-        for (u32 i = 0; i < others; i += 2) {
-            // Two at a time; with one left, it is taken twice and counts once.
-            u32 one = q.first + i + (q.first + i >= q.slot), two = i + 1 < others ? one + 1 : one;
-            if (two == q.slot) ++two;
-            float m1 = load_float_l2(lse + (u64)one * p.q_heads), m2 = load_float_l2(lse + (u64)two * p.q_heads);
-            float v1[S::kDims8][2], v2[S::kDims8][2];
-            const float* from1 = out + (u64)one * p.q_heads * kDim;
-            const float* from2 = out + (u64)two * p.q_heads * kDim;
-#pragma unroll
-            for (int j = 0; j < S::kDims8; ++j) {
-                load_lane(v1[j], from1 + j * 8);
-                load_lane(v2[j], from2 + j * 8);
-            }
-            if (two == one) m2 = -PS_INF;
-            float top = fmaxf(state.m[r], fmaxf(m1, m2) * PS_LOG2E);
-            float shrink = exp2_fast(state.m[r] - top);
-            float w1 = exp2_fast(m1 * PS_LOG2E - top), w2 = exp2_fast(m2 * PS_LOG2E - top);
-            if (top == -PS_INF) shrink = w1 = w2 = 0.0f;
-            state.m[r] = top;
-            state.l[r] = state.l[r] * shrink + own_sum * (w1 + w2);
-#pragma unroll
-            for (int j = 0; j < S::kDims8; ++j) {
-                state.o[j][2 * r] = state.o[j][2 * r] * shrink + v1[j][0] * w1 + v2[j][0] * w2;
-                state.o[j][2 * r + 1] = state.o[j][2 * r + 1] * shrink + v1[j][1] * w1 + v2[j][1] * w2;
-            }
-        }
-    }
+                  queries.task().kv_head, p.group_shift, kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
 }
 #else
-template <class S>
-__device__ __forceinline__ void fold_partials(const DecodeParams&, RowState<S>&, const TaskQueries<S>&,
-                                              const Position<S>&) {}
-
 template <class S>
 __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& state, const TaskQueries<S>& queries,
                                             const float (&lse)[2], const Position<S>& at) {

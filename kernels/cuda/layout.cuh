@@ -18,6 +18,9 @@ constexpr int kConsumers = kWarps * 32;
 constexpr int kStages = PS_STAGES;
 constexpr int kMaxRows = PS_ROWS;  // 64 for tile 16 x 16
 constexpr int kMaxTokens = PS_TOKENS;
+// Arrivals that give a stage back: one a warp to bulk copies. To cp.async it is one a lane, since
+// the race checker does not see that one lane speaks for its warp, and it costs nothing there.
+constexpr int kReleases = PS_TMA ? kWarps : kConsumers;
 constexpr int kStageBytes = (kMaxRows > kMaxTokens ? kMaxRows : kMaxTokens) * kDim * 2;
 
 // A tile of `Rows` rows lies in a stage as [d / 64][Rows][64]: rows of 128 bytes whose
@@ -65,6 +68,11 @@ constexpr u32 kWideTiles = 0 PS_TILE_LIST(PS_WIDE_TILE);
 constexpr u32 kFoldPartials = 4;
 constexpr u32 kFoldShift = 28;
 
+// Whether the partials that a task of one query folds in can come through the ring: for each,
+// the rows of the four heads one after the other.
+template <class S>
+constexpr bool kFoldStage = PS_FUSED && PS_TMA && S::kPerWarp;
+
 // What the producer hands over with the Q stage of a task.
 struct alignas(16) TaskInfo {
     u32 num_queries;
@@ -74,7 +82,7 @@ struct alignas(16) TaskInfo {
     u32 kv_head;
     u32 stop;
     u32 heads;
-    u32 unused;
+    u32 fold_stage;  // 1: after the last tile a stage brings the partials to fold in
     PackQuery queries[kMaxRows];
 };
 

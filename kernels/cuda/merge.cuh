@@ -1,140 +1,159 @@
-// Combining the partials of a query, in the order of its slots, in the merge kernel and by the
-// last to arrive in a fused one. A task that folds the others in as it begins (epilogue.cuh)
-// rounds differently in the last bits of fp32.
+// Combining the partials of a query, in the merge kernel and by the last to arrive in a fused one.
+// A task that joins the others to its own rows (fold.cuh) rounds differently in the last bits of
+// fp32.
+//
+// Eight lanes merge one row (a query head), 16 bytes of it at a time, and every lane weighs its
+// values by itself: nothing crosses lanes. So a warp has four rows in work, and a second four,
+// or the second half of the first four's partials, while the first are on their way: what a merge
+// takes is the latency of L2, once for each batch. The code is short on purpose: it runs last, in
+// most CTAs once, and is fetched then.
 #pragma once
 #include "mma.cuh"
+#include "partials.cuh"
 #include "softmax.cuh"
-
-// Query heads that a warp merges at once: log2 of at most four of a group.
-__device__ __forceinline__ u32 merge_shift(u32 group_shift) { return group_shift < 2 ? group_shift : 2; }
 
 struct MergeTarget {
     float* part_out;
     float* part_lse;
     u16* out;
-    float* out_lse;
+    float* out_lse;  // may be null
     u32 q_heads;
 };
 
-// What a warp has merged so far of `1 << shift` (at most 4) consecutive query heads.
-struct MergeState {
-    static constexpr int kPerLane = PS_D / 32;
-    float acc[4][kPerLane];
-    float top, weights;  // of head `lane & mask`
+// A row to merge: `count` partials, whose slots follow `first` or are listed from there on.
+struct RowPartials {
+    u32 first, count;
+    u32 head;  // query head
 };
 
-// Merges entries `begin` .. `begin + kBatch` of `entries`, an entry being one head of one
-// slot, heads running fastest. Slots follow `first`, or are listed from there on in `slots`. Their rows are all asked for before the first is used, each
-// spread over the lanes, so that one step to L2 and back serves the batch. Entries past the
-// last repeat the first with weight 0: a load behind a condition would make the compiler wait
-// for it at once. Entries u, u + 4, ... share an accumulator.
-template <u32 kBatch>
-__device__ __forceinline__ void merge_batch(const MergeTarget& to, MergeState& state, u32 begin, u32 entries, u32 head,
-                                            u32 shift, u32 first, const u32* slots) {
-    const u32 lane = threadIdx.x & 31, mask = (1u << shift) - 1;
-    u32 mine = begin + (lane & (kBatch - 1));
-    bool real = mine < entries;
-    if (!real) mine = begin;
-    u32 slot = first + (mine >> shift);
-    if (slots != nullptr) slot = __ldg(slots + slot);
-    u32 row = slot * to.q_heads + head + (mine & mask);
-    float lse = load_float_l2(to.part_lse + row);
-    float v[kBatch][MergeState::kPerLane];
-#pragma unroll
-    for (u32 u = 0; u < kBatch; ++u) {
-        u64 from = (u64)__shfl_sync(0xffffffffu, row, u) * PS_D;
-        load_lane(v[u], to.part_out + from + lane * MergeState::kPerLane);
-    }
-    if (!real) lse = -PS_INF;
-    float m = lse;
-#pragma unroll
-    for (u32 step = kBatch / 2; step > 0; step >>= 1) {
-        if (step > mask) m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, step));
-    }
-    m = fmaxf(m, state.top);
-    float shrink = merge_weight(state.top, m), w = merge_weight(lse, m), sum = w;
-    state.top = m;
-#pragma unroll
-    for (u32 step = kBatch / 2; step > 0; step >>= 1) {
-        if (step > mask) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    }
-    state.weights = state.weights * shrink + sum;
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        float s = __shfl_sync(0xffffffffu, shrink, j & mask);
-#pragma unroll
-        for (int c = 0; c < MergeState::kPerLane; ++c) state.acc[j][c] *= s;
-    }
-#pragma unroll
-    for (u32 u = 0; u < kBatch; ++u) {
-        float wu = __shfl_sync(0xffffffffu, w, u);
-#pragma unroll
-        for (int c = 0; c < MergeState::kPerLane; ++c) state.acc[u & 3][c] += wu * v[u][c];
-    }
-}
+// Rows that a warp has in work at once, which of them is this lane's, and the first of its places
+// in that row.
+constexpr u32 kRowsAtOnce = 4;
+__device__ __forceinline__ u32 merge_lane_row() { return (threadIdx.x & 31) >> 3; }
+__device__ __forceinline__ u32 merge_lane_place() { return (threadIdx.x & 7) * 4; }  // the others follow 32 apart
 
-// A warp merges `count` partials of `1 << shift` consecutive heads of a query.
-__device__ __forceinline__ MergeState gather_heads(const MergeTarget& to, u32 head, u32 shift, u32 first, u32 count,
-                                                   const u32* slots) {
-    const u32 entries = count << shift;
-    MergeState state = {};
-    state.top = -PS_INF;
-    u32 begin = 0;
+// What a lane has merged so far of a row.
+struct MergeState {
+    static constexpr int kPieces = PS_D / 32;
+    float acc[kPieces][4];
+    float top, weights;
+
+    __device__ __forceinline__ MergeState() : acc{}, top(-PS_INF), weights(0.0f) {}
+
+    __device__ __forceinline__ void shrink_to(float m) {
+        const float shrink = merge_weight(top, m);
+        top = m;
+        weights *= shrink;
+#pragma unroll
+        for (int k = 0; k < kPieces; ++k) {
+#pragma unroll
+            for (int c = 0; c < 4; ++c) acc[k][c] *= shrink;
+        }
+    }
+
+    __device__ __forceinline__ void add(float weight, const float (&v)[kPieces][4]) {
+        weights += weight;
+#pragma unroll
+        for (int k = 0; k < kPieces; ++k) {
+#pragma unroll
+            for (int c = 0; c < 4; ++c) acc[k][c] += weight * v[k][c];
+        }
+    }
+
+    // Adds another state of the same row.
+    __device__ __forceinline__ void join(MergeState& other) {
+        const float m = fmaxf(top, other.top);
+        shrink_to(m);
+        const float w = merge_weight(other.top, m);
+        const float both = weights + other.weights * w;
+        add(w, other.acc);
+        weights = both;
+    }
+
+    __device__ __forceinline__ float scale() const { return weights > 0.0f ? reciprocal_fast(weights) : 0.0f; }
+};
+
+// One batch of partials of a row on its way: those past the last keep what was here before, and
+// have weight 0.
+template <int kBatch>
+struct PartialBatch {
+    float lse[kBatch];
+    float v[kBatch][MergeState::kPieces][4];
+
+    __device__ __forceinline__ PartialBatch() : v{} {}
+
+    __device__ __forceinline__ void load(const MergeTarget& to, const RowPartials& row, u32 begin, const u32* slots) {
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) {
+            const bool real = begin + u < row.count;
+            u32 slot = row.first + (real ? begin + u : 0);
+            if (slots != nullptr) slot = real ? __ldg(slots + slot) : 0;
+            const u64 at = (u64)slot * to.q_heads + row.head;
+            lse[u] = load_float_l2_if(-PS_INF, to.part_lse + at, real);
+            const float* from = to.part_out + at * PS_D + merge_lane_place();
+#pragma unroll
+            for (int k = 0; k < MergeState::kPieces; ++k) load_lane_if(v[u][k], from + k * 32, real);
+        }
+    }
+
+    __device__ __forceinline__ void add_to(MergeState& state) const {
+        float top = state.top;
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) top = fmaxf(top, lse[u]);
+        state.shrink_to(top);
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) state.add(merge_weight(lse[u], top), v[u]);
+    }
+};
+
+// Merges two rows of this lane's; where the second has no partials, the first in two halves. All
+// rows of a batch are asked for before the first is used.
+template <int kBatch>
+__device__ __forceinline__ void merge_two(const MergeTarget& to, RowPartials a, RowPartials b, const u32* slots,
+                                          MergeState (&state)[2]) {
+    const bool halves = b.count == 0;
+    if (halves) {
+        const u32 half = (a.count + 1) / 2;
+        b = {a.first + half, a.count - half, a.head};
+        a.count = half;
+    }
+    PartialBatch<kBatch> one, two;
 #pragma unroll 1
-    for (; begin + 8 < entries; begin += 16) merge_batch<16>(to, state, begin, entries, head, shift, first, slots);
-    if (begin < entries) merge_batch<8>(to, state, begin, entries, head, shift, first, slots);
-    // With fewer than four heads an accumulator holds every second or fourth slot.
-#pragma unroll
-    for (int c = 0; c < MergeState::kPerLane; ++c) {
-        if (shift < 2) {
-            state.acc[0][c] += state.acc[2][c];
-            state.acc[1][c] += state.acc[3][c];
-        }
-        if (shift < 1) state.acc[0][c] += state.acc[1][c];
+    for (u32 begin = 0; begin < max(a.count, b.count); begin += kBatch) {
+        one.load(to, a, begin, slots);
+        two.load(to, b, begin, slots);
+        one.add_to(state[0]);
+        two.add_to(state[1]);
     }
-    return state;
+    if (halves) state[0].join(state[1]);
 }
 
-__device__ __forceinline__ float merge_scale(const MergeState& state) {
-    return state.weights > 0.0f ? 1.0f / state.weights : 0.0f;
+// A merged row as output of a query.
+__device__ __forceinline__ void write_merged(const MergeTarget& to, const MergeState& state, u32 query, u32 head) {
+    const float scale = state.scale();
+    const u64 row = (u64)query * to.q_heads + head;
+    const u32 place = merge_lane_place();
+#pragma unroll
+    for (int k = 0; k < MergeState::kPieces; ++k) {
+        const float(&a)[4] = state.acc[k];
+        u16* out = to.out + row * PS_D;
+        *(u32*)(out + partial_column(place + k * 32)) = pack_halves(a[0] * scale, a[1] * scale);
+        *(u32*)(out + partial_column(place + k * 32 + 2)) = pack_halves(a[2] * scale, a[3] * scale);
+    }
+    if (to.out_lse != nullptr && place == 0) to.out_lse[row] = merged_lse(state.top, state.weights);
 }
 
-// The merged heads as output of a query.
-__device__ __forceinline__ void write_merged(const MergeTarget& to, const MergeState& state, u32 query, u32 head,
-                                             u32 shift) {
-    const u32 lane = threadIdx.x & 31, mask = (1u << shift) - 1;
-    float inverse = merge_scale(state);
-    u64 row = (u64)query * to.q_heads + head;
+// A merged row as one partial again, for a merge that follows. Its slot may be one of those
+// merged, once all lanes of the row have read them; no others read this head.
+__device__ __forceinline__ void write_partial(const MergeTarget& to, const MergeState& state, u32 slot, u32 head) {
+    const float scale = state.scale();
+    const u64 row = (u64)slot * to.q_heads + head;
+    const u32 place = merge_lane_place();
 #pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        float f = __shfl_sync(0xffffffffu, inverse, j & mask);
-        if (j > mask) continue;
-        u32* out = (u32*)(to.out + (row + j) * PS_D + lane * MergeState::kPerLane);
-#pragma unroll
-        for (int c = 0; c < MergeState::kPerLane / 2; ++c) {
-            out[c] = pack_halves(state.acc[j][2 * c] * f, state.acc[j][2 * c + 1] * f);
-        }
+    for (int k = 0; k < MergeState::kPieces; ++k) {
+        const float(&a)[4] = state.acc[k];
+        *(float4*)(to.part_out + row * PS_D + place + k * 32) =
+            make_float4(a[0] * scale, a[1] * scale, a[2] * scale, a[3] * scale);
     }
-    if (to.out_lse != nullptr && lane <= mask) to.out_lse[row + lane] = merged_lse(state.top, state.weights);
-}
-
-// The merged heads as one partial again, for a merge that follows. Its slot may be one of those
-// merged: the warp has read all of them by now, and no other warp reads these heads.
-__device__ __forceinline__ void write_partial(const MergeTarget& to, const MergeState& state, u32 slot, u32 head,
-                                              u32 shift) {
-    const u32 lane = threadIdx.x & 31, mask = (1u << shift) - 1;
-    float inverse = merge_scale(state);
-    u64 row = (u64)slot * to.q_heads + head;
-    __syncwarp();
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        float f = __shfl_sync(0xffffffffu, inverse, j & mask);
-        if (j > mask) continue;
-        float2* out = (float2*)(to.part_out + (row + j) * PS_D + lane * MergeState::kPerLane);
-#pragma unroll
-        for (int c = 0; c < MergeState::kPerLane / 2; ++c) {
-            out[c] = make_float2(state.acc[j][2 * c] * f, state.acc[j][2 * c + 1] * f);
-        }
-    }
-    if (lane <= mask) to.part_lse[row + lane] = merged_lse(state.top, state.weights);
+    if (place == 0) to.part_lse[row] = merged_lse(state.top, state.weights);
 }

@@ -1,23 +1,29 @@
-// Merge as its own launch: one CTA per row, one warp for up to four query heads at a time.
+// Merge as its own launch: one CTA per row, one warp for four query heads at a time.
 // Queries whose partials no row joins were written by the decode kernel.
 #include "merge.cuh"
 #include "trace.cuh"
 
 extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merge(const MergeParams p) {
 #if PS_TRACE
-    u64 begin_ns = read_timer(), begin_clock = read_clock();
+    // In shared memory: in registers they would make the merge spill.
+    __shared__ u64 begin_ns, begin_clock;
+    if (threadIdx.x == 0) {
+        begin_ns = read_timer();
+        begin_clock = read_clock();
+    }
 #endif
     const uint4 row = __ldg((const uint4*)(p.rows + blockIdx.x));
     const MergeTarget to = {p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads};
-    const u32 shift = merge_shift(p.group_shift), first = row.x, count = row.y, target = row.z;
-    for (u32 unit = threadIdx.x >> 5; unit < p.q_heads >> shift; unit += PS_MERGE_THREADS / 32) {
-        const u32 head = unit << shift;
-        const MergeState state = gather_heads(to, head, shift, first, count, p.row_slots);
-        if (row.w) {
-            write_partial(to, state, target, head, shift);
-        } else {
-            write_merged(to, state, target, head, shift);
-        }
+    const u32 first = row.x, count = row.y, target = row.z, warp = threadIdx.x >> 5;
+    for (u32 begin = warp * kRowsAtOnce; begin < p.q_heads; begin += PS_MERGE_THREADS / 32 * kRowsAtOnce) {
+        const u32 head = begin + merge_lane_row();
+        const bool real = head < p.q_heads;
+        MergeState state[2];
+        merge_two<2>(to, {first, real ? count : 0, head}, {}, p.row_slots, state);
+        // A partial that is written may be one that other lanes of its row have still to read.
+        __syncwarp();
+        if (real && row.w) write_partial(to, state[0], target, head);
+        if (real && !row.w) write_merged(to, state[0], target, head);
     }
 #if PS_TRACE
     __syncthreads();

@@ -41,6 +41,14 @@ struct alignas(16) PackQuery {
 };
 static_assert(sizeof(PackQuery) == 16, "PackQuery is 16 bytes");
 
+// What the producer needs of a CTA's first item, in one place: one step to memory, not two.
+struct alignas(16) Start {
+    Item item;
+    PackQuery queries[32];
+    u32 blocks[64];  // block of box i
+};
+static_assert(sizeof(Start) == 800, "Start is 800 bytes");
+
 // A tensor map is opaque: 128 bytes, aligned to 64.
 struct alignas(64) TensorMap {
     u64 opaque[16];
@@ -75,6 +83,7 @@ struct alignas(64) DecodeParams {
     u32 box_shift;             // log2(tokens per bulk tensor copy)
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
+    const Start* starts;       // [grid], of the fused kernel
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
 PS_ASSERT_OFFSET(DecodeParams, queries, 512);

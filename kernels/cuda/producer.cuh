@@ -2,24 +2,7 @@
 // the consumers across tiles, KV heads and items.
 #pragma once
 #include "async_copy.cuh"
-#include "layout.cuh"
-
-__device__ __forceinline__ u32 load_relaxed(const u32* p) {
-    u32 r;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
-    return r;
-}
-
-// The item that comes next, fetched in steps between the last tiles of the one at hand: each
-// step uses what the one before asked for, and none is waited for.
-struct Ahead {
-    u32 index;
-    u32 step;
-    Item item;
-    uint4 query;        // entry `lane` of its list
-    u32 blocks, later;  // blocks of its boxes `lane` and `32 + lane`
-    u32 seen[4];        // arrivals at that query for the first heads
-};
+#include "queue.cuh"
 
 struct Producer {
     const DecodeParams& p;
@@ -59,7 +42,7 @@ struct Producer {
     }
 
     // Marks the heads of this lane's query for which all other partials are there: the
-    // consumers begin with those and write the output themselves.
+    // consumers join those to their rows and write the output themselves.
     __device__ __forceinline__ u32 complete_heads(const u32 (&seen)[4], uint4 query) {
         u32 complete = 0;
 #pragma unroll
@@ -72,13 +55,20 @@ struct Producer {
     // Q rows of the pack, gathered through the query list, of which `mine` is entry `lane`.
     // Rows past the last keep what they held: no row's result depends on another's. With four
     // heads side by side, each has its own 16 rows.
+    // Returns the heads whose other partials come by `load_partials`.
     template <class S>
-    __device__ __forceinline__ void load_queries(const Item& item, uint4 mine, const u32 (&seen)[4], u32 kv_head,
+    __device__ __forceinline__ u32 load_queries(const Item& item, uint4 mine, const u32 (&seen)[4], u32 kv_head,
                                                  u32 heads) {
         constexpr u32 kChunks = kDim / 8;
         const uint4* from = (const uint4*)(p.pack_queries + item.query_begin);
+        u32 folds = 0;
 #if PS_FUSED
-        mine.w |= complete_heads(seen, mine);
+        const u32 complete = complete_heads(seen, mine);
+        if constexpr (kFoldStage<S>) {
+            const bool fits = (mine.w - 1) * (kDim * 16) << p.group_shift <= kStageBytes;
+            folds = __shfl_sync(0xffffffffu, item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
+        }
+        mine.w |= complete;
 #endif
         wait_empty();
         TaskInfo& info = shared.scratch.info[cursor.stage];
@@ -93,6 +83,7 @@ struct Producer {
             info.tile = item.tile;
             info.kv_head = kv_head;
             info.heads = heads;
+            info.fold_stage = folds != 0;
             info.stop = 0;
         }
         __syncwarp();
@@ -113,12 +104,7 @@ struct Producer {
         }
         arrive_on_copies();
         cursor.advance();
-    }
-
-    // Block of the `nth` unit of 2^`shift` tokens from the start of the pack's KV.
-    __device__ __forceinline__ u32 block_of(const Item& item, u32 nth, u32 shift) {
-        u32 token = nth << shift;
-        return token < item.kv_tokens ? __ldg(p.block_ids + item.block_begin + (token >> p.block_shift)) : 0;
+        return folds;
     }
 
 #if PS_TMA
@@ -136,6 +122,24 @@ struct Producer {
         if (box < boxes) {
             copy_box(stage() + half * (S::kN * 128) + (box << shift) * 128, map, bar, half * 64, token, kv_head, block,
                      S::kPerWarp);
+        }
+        barrier_arrive(bar);
+        cursor.advance();
+    }
+
+    // The other partials of the task's one query, for the heads of `folds`.
+    __device__ __forceinline__ void load_partials(uint4 query, u32 folds, u32 kv_head) {
+        const u32 slot = __shfl_sync(0xffffffffu, query.y, 0), first = __shfl_sync(0xffffffffu, query.z, 0);
+        const u32 others = __shfl_sync(0xffffffffu, query.w, 0) - 1, bytes = (kDim * 4) << p.group_shift;
+        wait_empty();
+        const u32 bar = full();
+        if (lane == 0) barrier_expect(bar, __popc(folds) * others * bytes);
+        __syncwarp();
+        const u32 head = lane & 3, nth = lane >> 2;
+        if (nth < others && (folds >> head & 1)) {
+            u32 from = first + nth + (first + nth >= slot);
+            u64 row = (u64)from * p.q_heads + ((kv_head + head) << p.group_shift);
+            copy_rows(stage() + lane * bytes, p.part_out + row * kDim, bytes, bar);
         }
         barrier_arrive(bar);
         cursor.advance();
@@ -159,18 +163,20 @@ struct Producer {
         const u32 queries_at = fresh && total > 0 ? 2 : 0;
         if (queries_at > 0) cursor.advance();
         fresh = false;
+        u32 folds = 0;
 #pragma unroll 1
         for (u32 unit = 0; unit <= 2 * tiles; ++unit) {
             if (unit == queries_at) {
                 RingCursor<kStages> tile = cursor;
                 cursor = queries;
-                load_queries<S>(item, own.query, own.seen, kv_head, heads);
+                folds = load_queries<S>(item, own.query, own.seen, kv_head, heads);
                 if (queries_at > 0) cursor = tile;
             } else {
-                u32 half = unit - (unit > queries_at), first = half / 2 * per_tile;
+                u32 half = unit - (unit > queries_at);
+                u32 first = half / 2 * per_tile;
                 if (half % 2 == 0 && first > 0 && (first & 31) == 0) {
                     blocks = later;
-                    later = block_of(item, first + 32 + lane, shift);
+                    later = block_of(p, item, first + 32 + lane, shift);
                 }
                 u32 nth = first + lane / kHalves;
                 u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
@@ -180,6 +186,7 @@ struct Producer {
             }
             if (last && 2 * tiles - unit <= 4) look_ahead();
         }
+        if (kFoldStage<S> && folds != 0) load_partials(own.query, folds, kv_head);
     }
 #else
     // One K or V tile by 16-byte copies. Lane u knows where unit u of 16 rows begins: 16
@@ -215,7 +222,7 @@ struct Producer {
             u64 unit_base = 0;
             if (lane < units) {
                 u32 token = begin + (S::kPerWarp ? 0 : lane * 16);
-                u32 block = block_of(item, token >> p.block_shift, p.block_shift);
+                u32 block = block_of(p, item, token >> p.block_shift, p.block_shift);
                 u32 within = token & ((1u << p.block_shift) - 1);
                 unit_base = block * p.stride_block + (kv_head + (S::kPerWarp ? lane : 0)) * p.stride_head +
                             within * p.stride_token;
@@ -227,27 +234,12 @@ struct Producer {
     }
 #endif
 
-    __device__ __forceinline__ Item load_item(u32 index) {
-        const uint4* at = (const uint4*)(p.items + index);
-        uint4 a = __ldg(at), b = __ldg(at + 1);
-        Item item;
-        item.query_begin = a.x;
-        item.num_queries = a.y;
-        item.block_begin = a.z;
-        item.kv_tokens = a.w;
-        item.task = b.x;
-        item.tile = b.y;
-        item.head_begin = b.z & 0xffff;
-        item.head_count = b.z >> 16;
-        return item;
-    }
-
     // Blocks of the boxes that this lane knows.
     __device__ __forceinline__ void load_blocks(const Item& item, Ahead& into) {
 #if PS_TMA
         u32 shift = kWideTiles >> item.tile & 1 ? 4 : p.box_shift;
-        into.blocks = block_of(item, lane, shift);
-        into.later = block_of(item, 32 + lane, shift);
+        into.blocks = block_of(p, item, lane, shift);
+        into.later = block_of(p, item, 32 + lane, shift);
 #endif
     }
 
@@ -256,14 +248,10 @@ struct Producer {
     // two tiles of the one at hand, so that it takes nothing that others could begin.
     __device__ __forceinline__ void look_ahead() {
         if (ahead.step == 0) {
-            ahead.index = p.num_items;
-#if PS_FUSED
-            if (lane == 0) ahead.index = gridDim.x + atomicAdd(p.queue, 1u);
-#endif
-            __syncwarp();
+            claim();
         } else if (ahead.step == 1) {
-            ahead.index = __shfl_sync(0xffffffffu, ahead.index, 0);
-            if (ahead.index < p.num_items) ahead.item = load_item(ahead.index);
+            ahead.index = __shfl_sync(0xffffffffu, ahead.claim, 0);
+            if (ahead.index < p.num_items) ahead.item = load_item(p.items + ahead.index);
         } else if (ahead.index >= p.num_items) {
         } else if (ahead.step == 2) {
             const uint4* queries = (const uint4*)(p.pack_queries + ahead.item.query_begin);
@@ -276,6 +264,14 @@ struct Producer {
         ++ahead.step;
     }
 
+    __device__ __forceinline__ void claim() {
+        ahead.claim = p.num_items;
+#if PS_FUSED
+        if (lane == 0) ahead.claim = gridDim.x + atomicAdd(p.queue, 1u);
+#endif
+        __syncwarp();
+    }
+
     template <class S>
     __device__ __forceinline__ void load_heads(const Item& item) {
         Ahead own = ahead;
@@ -283,19 +279,29 @@ struct Producer {
 #pragma unroll 1
         for (u32 h = 0; h < item.head_count; h += S::kHeads) {
             u32 left = item.head_count - h, heads = left < S::kHeads ? left : S::kHeads;
-            if (h > 0) {
-                load_blocks(item, own);
-                load_arrivals(own.seen, own.query, item.head_begin + h, heads);
-            }
+            // Queries and blocks are the same for all heads.
+            if (h > 0) load_arrivals(own.seen, own.query, item.head_begin + h, heads);
             load_task<S>(item, own, item.head_begin + h, heads, left <= S::kHeads);
         }
     }
 
-    // The first item of a CTA is its own number. Asked for before the CTA is set up.
+    // The first item of a CTA is its own number. Asked for before the CTA is set up; in the fused
+    // kernel all that it needs lies in one record.
     __device__ __forceinline__ void start() {
         ahead.index = blockIdx.x;
+#if PS_FUSED
+        const Start* start = p.starts + blockIdx.x;
+        ahead.item = load_item(&start->item);
+        ahead.query = __ldg((const uint4*)start->queries + lane);
+#if PS_TMA
+        ahead.blocks = __ldg(start->blocks + lane);
+        ahead.later = __ldg(start->blocks + 32 + lane);
+#endif
+#else
+        ahead.claim = blockIdx.x;
         ahead.step = 1;
         look_ahead();
+#endif
 #if PS_TMA
         if (lane == 0) {
             prefetch_map(&p.k_map);
@@ -307,7 +313,9 @@ struct Producer {
     }
 
     __device__ void run() {
+#if !PS_FUSED
         look_ahead();
+#endif
         ahead.seen[0] = ahead.seen[1] = ahead.seen[2] = ahead.seen[3] = 0;
         fresh = true;
         while (ahead.index < p.num_items) {

@@ -20,6 +20,13 @@ __device__ __forceinline__ float log2_fast(float x) {
     return r;
 }
 
+// 1 / x to one unit in the last place: one instruction, where a division is a subroutine.
+__device__ __forceinline__ float reciprocal_fast(float x) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
 // Reductions over the four lanes that hold one row of an accumulator.
 __device__ __forceinline__ float quad_max(float x) {
     x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
@@ -45,22 +52,4 @@ __device__ __forceinline__ float merge_weight(float lse, float top) {
 // LSE of the union from the maximum and the sum of the weights.
 __device__ __forceinline__ float merged_lse(float top, float weights) {
     return weights > 0.0f ? top + log2_fast(weights) * PS_LN2 : -PS_INF;
-}
-
-// Partials were written by other SMs during this launch: read them past the L1 cache.
-__device__ __forceinline__ float load_float_l2(const float* p) {
-    float r;
-    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
-    return r;
-}
-
-// The same for what a lane takes of a row.
-__device__ __forceinline__ void load_lane(float (&v)[2], const float* p) {
-    asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "l"(p));
-}
-
-__device__ __forceinline__ void load_lane(float (&v)[4], const float* p) {
-    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-                 : "l"(p));
 }

@@ -13,16 +13,19 @@ use crate::error::KernelError;
 use crate::spec::{Arch, KernelSpec};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 12] = [
+const HEADERS: [(&str, &str); 15] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
     ("epilogue.cuh", include_str!("../cuda/epilogue.cuh")),
+    ("fold.cuh", include_str!("../cuda/fold.cuh")),
     ("layout.cuh", include_str!("../cuda/layout.cuh")),
     ("merge.cuh", include_str!("../cuda/merge.cuh")),
     ("mma.cuh", include_str!("../cuda/mma.cuh")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
+    ("partials.cuh", include_str!("../cuda/partials.cuh")),
     ("producer.cuh", include_str!("../cuda/producer.cuh")),
+    ("queue.cuh", include_str!("../cuda/queue.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("trace.cuh", include_str!("../cuda/trace.cuh")),
     ("warpgroup.cuh", include_str!("../cuda/warpgroup.cuh")),

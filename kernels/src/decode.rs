@@ -5,8 +5,8 @@
 //! streams:  fork ─┬─► tile A ─┬─ join ──► merges             one stream per tile, events made once
 //!                 └─► tile B ─┘
 //! phases:   as either, one phase after the other
-//! fused:    one persistent launch; a queue in the plan's order; a task begins with the other partials of the queries
-//!           that it completes, and what is complete only later is merged by the last to arrive
+//! fused:    one persistent launch; a queue in the plan's order; a task joins the other partials of the queries
+//!           that it completes, and what is complete only at its end is merged by the last to arrive
 //! ```
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::cache::{KvCache, tensor_map};
 use crate::compile::{Compiler, Resources};
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Event, Function, Gpu, Stream};
-use crate::lists::{heads_per_item, items, mark_joined, merge_rows, owners, pack_queries};
+use crate::lists::{heads_per_item, items, mark_joined, merge_rows, owners, pack_queries, starts};
 use crate::params::{DecodeParams, Item, MergeParams, PackQuery, TraceRecord};
 use crate::plan::{DecodeShape, MergeRows, Phase, PlanArrays, Tile};
 use crate::spec::KernelSpec;
@@ -330,6 +330,15 @@ impl Decode {
             params.v_map = tensor_map(&cache.v, shape, cache, tokens, 1)?;
             params.k_map4 = tensor_map(&cache.k, shape, cache, 16, 4)?;
             params.v_map4 = tensor_map(&cache.v, shape, cache, 16, 4)?;
+        }
+        if spec.fused {
+            let queries = pack_queries(call.plan, call.owners);
+            let wide = |tile: u32| spec.tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
+            let tokens = |tile| if wide(tile) { 16 } else { 1 << params.box_shift };
+            let first = items.get(..grid as usize).unwrap_or(items);
+            let starts = gpu.upload(&starts(first, &queries, call.plan.block_ids, tokens, shape.block_size))?;
+            params.starts = starts.address();
+            self.held.push(starts);
         }
         let buffer = gpu.upload(items)?;
         params.items = buffer.address();

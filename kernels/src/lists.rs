@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::params::{Item, MergeRow, PackQuery};
+use crate::params::{Item, MergeRow, PackQuery, Start};
 use crate::plan::{MergeRows, Phase, PlanArrays, Tile};
 
 /// The query and the place of each slot of the plan, with all places of its query.
@@ -106,6 +106,30 @@ pub(crate) fn items(
     items
 }
 
+/// What the first CTAs begin with: `box_tokens` says how many tokens a box of an item's tile has, `block_size` how many
+/// a block.
+pub(crate) fn starts(
+    items: &[Item],
+    queries: &[PackQuery],
+    block_ids: &[u32],
+    box_tokens: impl Fn(u32) -> u32,
+    block_size: u32,
+) -> Vec<Start> {
+    let start = |item: &Item| {
+        let own = queries.iter().skip(item.query_begin as usize).take(item.num_queries as usize);
+        let tokens = box_tokens(item.tile);
+        let mut start =
+            Start { item: *item, queries: [PackQuery::default(); Start::QUERIES], blocks: [0; Start::BLOCKS] };
+        start.queries.iter_mut().zip(own).for_each(|(to, from)| *to = *from);
+        for (to, token) in start.blocks.iter_mut().zip((0..item.kv_tokens).step_by(tokens as usize)) {
+            let at = (item.block_begin + token / block_size) as usize;
+            *to = block_ids.get(at).copied().unwrap_or(0);
+        }
+        start
+    };
+    items.iter().map(start).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +165,17 @@ mod tests {
         assert_eq!(owners[0], PackQuery { query: 0, slot: 1, first: 0, count: 2 });
         let (rows, list) = merge_rows(&merge(&[(&[2, 0], 0)]), &owners);
         assert_eq!((rows, list), (vec![MergeRow { first: 0, count: 2, target: 0, to_slot: 0 }], vec![]));
+    }
+
+    #[test]
+    fn a_start_holds_its_item_with_its_queries_and_the_blocks_of_its_boxes() {
+        let query = |query| PackQuery { query, ..PackQuery::default() };
+        let item = Item { query_begin: 1, num_queries: 2, block_begin: 1, kv_tokens: 40, tile: 1, ..Item::default() };
+        let queries = [query(7), query(8), query(9), query(10)];
+        let starts = starts(&[item], &queries, &[4, 5, 6, 7], |tile| 16 * tile, 32);
+        assert_eq!(starts[0].item, item);
+        assert_eq!(&starts[0].queries[..3], &[query(8), query(9), PackQuery::default()]);
+        assert_eq!(&starts[0].blocks[..4], &[5, 5, 6, 0]);
     }
 
     #[test]

@@ -28,6 +28,21 @@ pub(crate) struct PackQuery {
     pub(crate) count: u32,
 }
 
+/// A CTA's first item with all that its producer needs to begin: [`Self::QUERIES`] of its queries, and the blocks of
+/// its first boxes.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) item: Item,
+    pub(crate) queries: [PackQuery; Start::QUERIES],
+    pub(crate) blocks: [u32; Start::BLOCKS],
+}
+
+impl Start {
+    pub(crate) const QUERIES: usize = 32;
+    pub(crate) const BLOCKS: usize = 64;
+}
+
 /// An encoded tensor map; opaque to us.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +80,7 @@ pub(crate) struct DecodeParams {
     pub(crate) box_shift: u32,
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
+    pub(crate) starts: u64,
 }
 
 /// One row of a merge: partials of one query, joined in order.
@@ -131,11 +147,13 @@ impl TraceRecord {
 const _: () = {
     assert!(size_of::<Item>() == 32 && align_of::<Item>() == 16);
     assert!(offset_of!(Item, head_begin) == 24);
+    assert!(size_of::<Start>() == 800 && offset_of!(Start, blocks) == 544);
     assert!(size_of::<TensorMap>() == 128);
     assert!(size_of::<DecodeParams>() == 704 && align_of::<DecodeParams>() == 64);
     assert!(offset_of!(DecodeParams, queries) == 512);
     assert!(offset_of!(DecodeParams, stride_block) == 616);
     assert!(offset_of!(DecodeParams, num_items) == 640);
+    assert!(offset_of!(DecodeParams, starts) == 672);
     assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 72);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

@@ -1,5 +1,7 @@
 //! The decode kernels against f64 on random ragged forests, on the GPU that is here. `PACKSCOPE_GPU_FORESTS` sets how
-//! many (200 when unset); a machine without a GPU says why nothing ran.
+//! many (200 when unset). `PACKSCOPE_GPU_DEFINES` names preprocessor definitions, separated by spaces, under which only
+//! the fused kernel runs: it proves an experiment right before it is timed. `PACKSCOPE_GPU_SEED` repeats a run. A machine
+//! without a GPU says why nothing ran.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -202,7 +204,10 @@ fn random_forests_agree_with_f64() {
     let bench = Bench { gpu, compiler, stream };
     let forests = std::env::var("PACKSCOPE_GPU_FORESTS").ok().and_then(|n| n.parse().ok()).unwrap_or(200_u64);
     // Fresh input each time; a failure names its seed.
-    let first = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let defines = std::env::var("PACKSCOPE_GPU_DEFINES").unwrap_or_default();
+    let defines: Vec<&str> = defines.split_whitespace().collect();
+    let seed = std::env::var("PACKSCOPE_GPU_SEED").ok().and_then(|n| n.parse().ok());
+    let first = seed.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs());
     let mut worst = [0.0_f64; 2];
     let mut failed = Vec::new();
     for seed in first..first + forests {
@@ -215,7 +220,9 @@ fn random_forests_agree_with_f64() {
             ("streams in a graph", Strategy::Streams, true, plain),
             ("fused", Strategy::Fused, false, plain),
         ];
-        if bench.gpu.arch().bulk_copies() && seed % 5 == 0 {
+        if !defines.is_empty() {
+            runs = vec![("fused", Strategy::Fused, false, defines.as_slice())];
+        } else if bench.gpu.arch().bulk_copies() && seed % 5 == 0 {
             runs.push(("fused as on sm_80", Strategy::Fused, false, &AS_SM_80));
             runs.push(("serial as on sm_80", Strategy::Serial, false, &AS_SM_80));
         }

@@ -1,9 +1,10 @@
 //! Times the twenty published decode configurations on the GPU that is here, checks sampled rows against f64, and
 //! prints each time beside its floor and a peer's.
 //!
-//! `decode_bench PEERS.json [--sources DIR] [--heads 32/8] [--configs 1,2,3] [--check] VARIANT...`, a variant being
-//! `key=value` pairs joined by commas: strategy, n, rows, ctas, rounds, piece, small, order, item, layout, graph, scatter, reread,
-//! partial, def (a preprocessor definition).
+//! `decode_bench PEERS.json [--sources DIR] [--heads 32/8] [--configs 1,2,3] [--check] [--compile] VARIANT...`, a
+//! variant being `key=value` pairs joined by commas: strategy, n, rows, ctas, rounds, piece, small, order, mix, item,
+//! layout, graph, scatter, reread, partial, def (preprocessor definitions joined by +, a colon for the equals sign).
+//! `--compile` only compiles what the variants need on Hopper, without a GPU, into the cache that a run reads.
 
 // A tool for whoever tunes the kernels: it stops where something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::neg_cmp_op_on_partial_ord)]
@@ -12,8 +13,8 @@
 mod packer;
 
 use kernels::{
-    Compiler, Decode, DecodeOptions, DecodeShape, Dtype, Gpu, KvCache, KvLayout, PlanArrays, Protocol, Strategy,
-    Stream, fill_random, random_value,
+    Arch, Compiler, Decode, DecodeOptions, DecodeShape, Dtype, Gpu, KernelSpec, KvCache, KvLayout, PlanArrays,
+    Protocol, Strategy, Stream, fill_random, random_value,
 };
 
 struct Row {
@@ -68,12 +69,14 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let peers = args.next().expect("the peers' file");
     let (mut heads, mut only, mut check, mut sources) = ("32/8".to_owned(), Vec::new(), false, None);
+    let mut compile = false;
     let mut variants = Vec::new();
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--heads" => heads = args.next().unwrap(),
             "--configs" => only = args.next().unwrap().split(',').map(|c| c.parse::<u64>().unwrap()).collect(),
             "--check" => check = true,
+            "--compile" => compile = true,
             "--sources" => sources = args.next(),
             _ => variants.push(Variant {
                 pairs: arg
@@ -85,14 +88,16 @@ fn main() {
             }),
         }
     }
+    let cache = std::env::temp_dir().join("packscope-kernels");
+    if compile {
+        let compiler = compiler_from(Arch::SM_90A, cache, sources);
+        return compile_only(&peers, &heads, &variants, compiler);
+    }
     let gpu = match Gpu::open(0) {
         Ok(gpu) => gpu,
         Err(e) => return println!("skipped: {e}"),
     };
-    let mut compiler = Compiler::new(gpu.arch(), Some(std::env::temp_dir().join("packscope-kernels"))).unwrap();
-    if let Some(folder) = sources {
-        compiler = compiler.with_sources(folder.into());
-    }
+    let compiler = compiler_from(gpu.arch(), cache, sources);
     let stream = gpu.stream().unwrap();
     let cold = Protocol::cold(&gpu).unwrap();
     println!("{:?}", gpu.info());
@@ -104,19 +109,66 @@ fn main() {
     summary(&table, &variants);
 }
 
-fn run_row(setup: &Setup, row: &Row, heads: &str, variants: &[Variant]) -> (f64, f64, Vec<f64>) {
+fn compiler_from(arch: Arch, cache: std::path::PathBuf, sources: Option<String>) -> Compiler {
+    let compiler = Compiler::new(arch, Some(cache)).unwrap();
+    match sources {
+        Some(folder) => compiler.with_sources(folder.into()),
+        None => compiler,
+    }
+}
+
+/// SMs of the GPU that `--compile` plans for.
+const HOPPER_SMS: u32 = 132;
+
+fn compile_only(peers: &str, heads: &str, variants: &[Variant], compiler: Compiler) {
+    let compiler = compiler.on_compile(|e| eprintln!("{} in {:.1} s", e.what, e.took.as_secs_f64()));
+    for row in rows(peers, heads) {
+        for variant in variants {
+            let shape = shape_of(heads, variants);
+            let tiles = plan_of(HOPPER_SMS, &row, &shape, variant).tiles;
+            let options = options_of(variant);
+            let mut spec = KernelSpec::new(&tiles, shape.head_dim, shape.dtype, true, options.trace_capacity > 0);
+            spec.ctas_per_sm = options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
+            spec.defines = options.defines;
+            match compiler.decode(&spec) {
+                Ok(kernel) => println!("{:2} {:?} {tiles:?} {}", row.config, kernel.resources, variant.name),
+                Err(e) => println!("{:2} {}: {e}", row.config, variant.name),
+            }
+        }
+    }
+}
+
+fn shape_of(heads: &str, variants: &[Variant]) -> DecodeShape {
     let (hq, hkv) = heads.split_once('/').unwrap();
     let bf16 = variants.iter().any(|v| v.get("dtype") == Some("bf16"));
-    let shape = DecodeShape {
+    DecodeShape {
         q_heads: hq.parse().unwrap(),
         kv_heads: hkv.parse().unwrap(),
         head_dim: 128,
         dtype: if bf16 { Dtype::Bf16 } else { Dtype::F16 },
         block_size: 32,
         scale: 128.0_f32.sqrt().recip(),
-    };
+    }
+}
+
+fn options_of(v: &Variant) -> DecodeOptions {
+    let mut options = DecodeOptions::new(match v.get("strategy") {
+        Some("serial") => Strategy::Serial,
+        Some("streams") => Strategy::Streams,
+        _ => Strategy::Fused,
+    });
+    options.ctas_per_sm = v.get("ctas").map(|c| c.parse().unwrap());
+    options.item_tokens = v.get("item").map(|c| c.parse().unwrap());
+    options.trace_capacity = v.number("trace", 0);
+    options.defines =
+        v.get("def").map(|d| d.split('+').map(|d| format!("-D{}", d.replace(':', "="))).collect()).unwrap_or_default();
+    options
+}
+
+fn run_row(setup: &Setup, row: &Row, heads: &str, variants: &[Variant]) -> (f64, f64, Vec<f64>) {
+    let shape = shape_of(heads, variants);
     let gpu = &setup.gpu;
-    let probe = plan_of(setup, row, &shape, &variants[0]);
+    let probe = plan_of(setup.gpu.info().sms, row, &shape, &variants[0]);
     let bytes = KvCache::bytes(&shape, probe.blocks);
     let seed = std::process::id() ^ (row.config as u32) << 20;
     let (k, v) = (gpu.allocate(bytes).unwrap(), gpu.allocate(bytes).unwrap());
@@ -137,15 +189,16 @@ fn run_row(setup: &Setup, row: &Row, heads: &str, variants: &[Variant]) -> (f64,
     (row.floor, row.pat, times)
 }
 
-fn plan_of(setup: &Setup, row: &Row, shape: &DecodeShape, v: &Variant) -> packer::OwnedPlan {
+fn plan_of(sms: u32, row: &Row, shape: &DecodeShape, v: &Variant) -> packer::OwnedPlan {
     let ctas = v.number("ctas", 2_u32);
     let knobs = packer::Knobs {
         max_rows: v.number("rows", 64),
         side_by_side: v.number("side", 1) == 1,
         n: v.number("n", 64),
-        lanes: setup.gpu.info().sms * ctas,
+        lanes: sms * ctas,
         rounds: v.number("rounds", 2),
         tree_order: v.get("order") == Some("tree"),
+        mix: v.get("mix").and_then(|m| m.parse().ok()),
         small: v.number("small", 1),
         min_piece: v.number("piece", 512),
         reread: v.number("reread", 0.4),
@@ -163,7 +216,7 @@ fn run_variant(
     v: &Variant,
     seed: u32,
 ) -> f64 {
-    let owned = plan_of(setup, row, shape, v);
+    let owned = plan_of(setup.gpu.info().sms, row, shape, v);
     let plan = PlanArrays {
         tiles: &owned.tiles,
         packs: &owned.packs,
@@ -175,16 +228,7 @@ fn run_variant(
         num_slots: owned.num_slots,
         phases: &[],
     };
-    let mut options = DecodeOptions::new(match v.get("strategy") {
-        Some("serial") => Strategy::Serial,
-        Some("streams") => Strategy::Streams,
-        _ => Strategy::Fused,
-    });
-    options.ctas_per_sm = v.get("ctas").map(|c| c.parse().unwrap());
-    options.item_tokens = v.get("item").map(|c| c.parse().unwrap());
-    options.trace_capacity = v.number("trace", 0);
-    options.defines =
-        v.get("def").map(|d| d.split('+').map(|d| format!("-D{}", d.replace(':', "="))).collect()).unwrap_or_default();
+    let options = options_of(v);
     let decode = match Decode::new(&setup.gpu, &setup.compiler, shape, cache, queries, &plan, &options) {
         Ok(decode) => decode,
         Err(e) => {

@@ -33,6 +33,9 @@ pub(crate) struct Knobs {
     pub rounds: u32,
     /// Packs in the order of the tree, so that partials are merged while L2 holds them, instead of the longest first.
     pub tree_order: bool,
+    /// Small packs, which DRAM bounds, between the shared ones, which L2 and the tensor cores bound, so that a share of
+    /// this many hundredths of the small packs' work runs while there are shared packs.
+    pub mix: Option<u32>,
     /// How much shorter the pieces of small packs are, whose items take four KV heads at once.
     pub small: u32,
     /// Least tokens of a piece.
@@ -155,7 +158,30 @@ fn cut(packs: Vec<Pack>, shape: &DecodeShape, knobs: &Knobs) -> Vec<Pack> {
         return out;
     }
     out.sort_by_key(|p| std::cmp::Reverse((p.queries.len() > 1, p.blocks.len())));
+    if let Some(share) = knobs.mix {
+        return mix(out, f64::from(share) / 100.0);
+    }
     out
+}
+
+/// Both kinds keep their order; each pack's place is where its kind's work has come to, and the shared packs' work ends
+/// where `share` of the small packs' has.
+fn mix(packs: Vec<Pack>, share: f64) -> Vec<Pack> {
+    let shared = |p: &Pack| p.queries.len() > 1;
+    let mut total = [0.0, 0.0];
+    for pack in &packs {
+        total[usize::from(shared(pack))] += pack.blocks.len() as f64;
+    }
+    let mut done = [0.0, 0.0];
+    let mut placed: Vec<(f64, Pack)> = Vec::new();
+    for pack in packs {
+        let kind = usize::from(shared(&pack));
+        let at = done[kind] / total[kind] * if kind == 1 { share } else { 1.0 };
+        done[kind] += pack.blocks.len() as f64;
+        placed.push((at, pack));
+    }
+    placed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    placed.into_iter().map(|(_, pack)| pack).collect()
 }
 
 fn lower(packs: Vec<Pack>, shape: &DecodeShape, knobs: &Knobs, out: &mut OwnedPlan) {

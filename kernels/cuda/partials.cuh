@@ -1,0 +1,60 @@
+// Partials in memory: where a row's values lie, and how they are read and written.
+#pragma once
+#include "params.cuh"
+
+// Places of a partial's row. In the fused kernel, whose partials nobody else reads, a row holds
+// each 16 columns as four lanes own them in two fragments side by side, 16 bytes a lane, so that
+// what a lane writes and reads is one access.
+
+// Column of the pair of values at places `at` and `at + 1`.
+__device__ __forceinline__ u32 partial_column(u32 at) {
+#if PS_FUSED
+    return (at & ~15u) + ((at >> 1) & 1) * 8 + ((at >> 2) & 3) * 2;
+#else
+    return at;
+#endif
+}
+
+// Partials were written by other SMs during this launch: read them past the L1 cache.
+__device__ __forceinline__ float load_float_l2(const float* p) {
+    float r;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
+    return r;
+}
+
+// The same where `on`, else `otherwise`. Not a branch: a load behind one is waited for at once.
+__device__ __forceinline__ float load_float_l2_if(float otherwise, const float* p, bool on) {
+    asm volatile("{\n .reg .pred q;\n setp.ne.u32 q, %2, 0;\n @q ld.global.cg.f32 %0, [%1];\n}"
+                 : "+f"(otherwise)
+                 : "l"(p), "r"((u32)on)
+                 : "memory");
+    return otherwise;
+}
+
+// Four values at once, likewise.
+__device__ __forceinline__ void load_lane_if(float (&v)[4], const float* p, bool on) {
+    asm volatile(
+        "{\n .reg .pred q;\n setp.ne.u32 q, %5, 0;\n @q ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
+        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3])
+        : "l"(p), "r"((u32)on)
+        : "memory");
+}
+
+// What lane `quad_lane` of a quad holds of 16 columns of a partial: its two values of each of two
+// fragments. `row` is where the 16 columns begin. Of the fused kernel.
+__device__ __forceinline__ void load_fragments(float (&v)[4], const float* row, u32 quad_lane) {
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                 : "l"(row + quad_lane * 4));
+}
+
+// The same the other way, from fragments `a` and `b` of row `r` (0 or 1).
+__device__ __forceinline__ void store_fragments(float* row, u32 quad_lane, const float (&a)[4], const float (&b)[4],
+                                                int r) {
+#if PS_FUSED
+    *(float4*)(row + quad_lane * 4) = make_float4(a[2 * r], a[2 * r + 1], b[2 * r], b[2 * r + 1]);
+#else
+    *(float2*)(row + quad_lane * 2) = make_float2(a[2 * r], a[2 * r + 1]);
+    *(float2*)(row + 8 + quad_lane * 2) = make_float2(b[2 * r], b[2 * r + 1]);
+#endif
+}
