@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 16] = [
+const RUN_FIELDS: [&str; 17] = [
     "backend",
     "source",
     "repeats",
@@ -22,6 +22,7 @@ const RUN_FIELDS: [&str; 16] = [
     "bubbles",
     "bandwidth",
     "measured",
+    "plan_crc",
     "probe_overhead",
     "check",
     "warnings",

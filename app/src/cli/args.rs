@@ -321,9 +321,9 @@ pub(crate) struct BenchArgs {
 /// `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Measured runs to fit to, as `bench --json` wrote them on the GPU; may be repeated. Without it the GPU
-    /// here is measured.
-    #[arg(long, value_name = "BENCH.json")]
+    /// Measured runs to fit to, as `bench --json` wrote them on the GPU, and captures; may be repeated. Without
+    /// it the GPU here is measured.
+    #[arg(long, value_name = "BENCH.json|RUN.pscope")]
     pub(crate) from: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,

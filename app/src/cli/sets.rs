@@ -76,6 +76,13 @@ pub(crate) fn figure_10(heads: (u32, u32)) -> Outcome<Vec<Case>> {
     Ok(cases)
 }
 
+/// Decodes that share nothing, most of them done long before the rest: what a few CTAs draw from the memory alone.
+pub(crate) fn long_tail() -> Outcome<Case> {
+    let requests = ["96x6144", "24x49152"].into_iter().map(workload::parse_decode).collect::<engine::Result<_>>()?;
+    let spec = BatchSpec { requests, ..BatchSpec::empty(AttentionShape::default()) };
+    Ok(Case { name: "long-tail".to_owned(), spec })
+}
+
 /// Prefill and decode together, from the samples.
 pub(crate) fn hybrid() -> Outcome<Vec<Case>> {
     sampled("pod-")

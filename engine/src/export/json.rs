@@ -403,6 +403,8 @@ pub struct RunJson {
     pub measured: MeasuredJson,
     /// Cost of tracing as a fraction of the plain time.
     pub probe_overhead: Option<f64>,
+    /// CRC-32 of the plan as it ran, queue order included.
+    pub plan_crc: u32,
     /// Result of `--check`, where asked for.
     pub check: Option<CheckJson>,
     /// What a person must know.
@@ -442,6 +444,7 @@ pub fn run_json(
         },
         measured: measured(capture),
         probe_overhead: capture.probe_overhead,
+        plan_crc: capture.provenance.plan_crc,
         check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err }),
         warnings: capture.warnings.iter().map(|warning| &warning.text).chain(&bubbles.warnings).cloned().collect(),
     }

@@ -50,6 +50,15 @@ pub struct Device {
     /// Times of a persistent worker, where it was traced.
     #[serde(default)]
     pub worker: Option<WorkerTimes>,
+    /// Whether those kernels number the KV heads of a pack side by side; if not, the packs of a head, as PAT's do.
+    #[serde(default)]
+    pub heads_side_by_side: bool,
+    /// How a persistent kernel's queue joins short tasks; where nothing is said, it does not.
+    #[serde(default)]
+    pub queue_items: Option<QueueItems>,
+    /// The merge kernel, where it is known.
+    #[serde(default)]
+    pub merge_kernel: Option<MergeKernel>,
     /// The n of each m by KV tokens, as measured; empty where nobody measured.
     #[serde(default)]
     pub tile_steps: Vec<TileStep>,
@@ -63,6 +72,9 @@ pub struct Device {
 pub struct SimConstants {
     /// Bandwidth that a plain read kernel reaches, as a fraction of the data sheet's.
     pub hbm_efficiency: f64,
+    /// Part of that which kernels reach that fetch tiles of scattered blocks.
+    #[serde(default = "whole")]
+    pub tile_read_efficiency: f64,
     /// From asking for a byte in HBM to having it, while nothing else is asked for. Load stretches it.
     pub idle_latency: Nanos,
     /// Most that one SM can draw from the memory system, bytes per second.
@@ -92,9 +104,22 @@ pub struct SimConstants {
     pub cta_epilogue: Nanos,
     /// Time in which the CTA scheduler places one CTA, over the whole GPU.
     pub dispatch_interval: Nanos,
-    /// Softmax and other work per tile step that does not overlap with the tensor cores.
+    /// Work per tile step that does not overlap with the tensor cores, whatever the tile.
     pub tile_step: Nanos,
-    /// Taking the next task from the queue of a persistent kernel.
+    /// The same for each 64 KV tokens of a step: softmax, and moving P between the two products.
+    #[serde(default)]
+    pub softmax_step: Nanos,
+    /// Rate at which one CTA writes its results after its last tile, bytes per second; 0 where that is
+    /// part of `cta_epilogue`.
+    #[serde(default)]
+    pub store_bytes_per_s: u64,
+    /// From asking for the partials of one trip to having them added up, where `merge_kernel` is known.
+    #[serde(default)]
+    pub merge_trip: Nanos,
+    /// Bytes written back to HBM for each byte read, while L2 is full of what was written before a cold run.
+    #[serde(default)]
+    pub cold_write_back: f64,
+    /// From the end of a persistent worker's task to the first load of its next one.
     pub queue_pop: Nanos,
     /// Joining two streams with an event before the merge.
     pub stream_join: Nanos,
@@ -113,6 +138,58 @@ pub struct WorkerTimes {
     pub merge_bytes_per_s: u64,
     /// Rate at which HBM gives as many bytes as L2 holds after a kernel that wrote more than that: written lines go out first.
     pub first_bytes_per_s: u64,
+}
+
+/// What a worker of a persistent kernel takes from the queue at once, where there are more than `tasks_per_lane` tasks
+/// for each of them: KV heads of a pack, one after another, until `tokens` KV tokens are together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueItems {
+    /// KV tokens that an item holds at least, over its heads.
+    pub tokens: u64,
+    /// Tasks for each worker above which items are joined.
+    pub tasks_per_lane: u32,
+}
+
+impl QueueItems {
+    /// KV heads of a pack of `tokens` that are one item, of `kv_heads`.
+    pub fn heads(&self, tokens: u64, kv_heads: u32) -> u32 {
+        let mut heads = 1;
+        while heads * 2 <= kv_heads
+            && kv_heads.is_multiple_of(heads * 2)
+            && u64::from(heads) * tokens.max(1) < self.tokens
+        {
+            heads *= 2;
+        }
+        heads
+    }
+}
+
+/// The kernel that merges the partials of a query, one CTA a query: a warp takes up to `heads` query heads of a
+/// group at once and keeps `rows` rows of partials outstanding. A persistent worker merges likewise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MergeKernel {
+    /// Warps of the CTA.
+    pub warps: u32,
+    /// Registers of one thread.
+    pub registers: u32,
+    /// Query heads that a warp merges at once.
+    pub heads: u32,
+    /// Rows, one of a head of a partial, that a warp keeps outstanding.
+    pub rows: u32,
+    /// A task of a persistent kernel begins with the other partials of a query that it completes, where there are
+    /// at most so many in all.
+    pub fold: u32,
+}
+
+impl MergeKernel {
+    /// Trips to memory in which a warp merges `partials` partials of the heads that it takes at once, of groups of
+    /// `group` query heads, and how many such units a (query, KV head) is.
+    pub fn trips(&self, partials: u32, group: u32) -> (u32, u32) {
+        let heads = self.heads.min(group).max(1);
+        ((partials * heads).div_ceil(self.rows.max(1)), group.div_ceil(heads))
+    }
 }
 
 /// What the compiler gave one tile of the attention kernel at head dimension 128.
@@ -146,6 +223,10 @@ pub struct KernelResources {
 
 fn one() -> u32 {
     1
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// One step of the rule that chooses n: the tile of `m` rows takes `n` KV tokens a step for packs of
@@ -195,6 +276,7 @@ impl Device {
         }
         for (name, fraction) in [
             ("sim.hbm_efficiency", self.sim.hbm_efficiency),
+            ("sim.tile_read_efficiency", self.sim.tile_read_efficiency),
             ("sim.tensor_efficiency", self.sim.tensor_efficiency),
             ("sim.prefill_efficiency", self.sim.prefill_efficiency),
             ("sim.l2_useful_fraction", self.sim.l2_useful_fraction),
@@ -205,6 +287,9 @@ impl Device {
         }
         if self.worker.is_some_and(|worker| worker.merge_bytes_per_s == 0 || worker.first_bytes_per_s == 0) {
             return wrong("worker.merge_bytes_per_s and worker.first_bytes_per_s must be above zero");
+        }
+        if !(self.sim.cold_write_back >= 0.0 && self.sim.cold_write_back.is_finite()) {
+            return wrong("sim.cold_write_back must be zero or above");
         }
         if self.kernels.is_empty() || self.kernels.iter().any(|k| k.warps == 0 || k.registers == 0 || k.heads == 0) {
             return wrong("it needs at least one kernel, each with warps, registers and heads above zero");

@@ -6,5 +6,5 @@
 mod device;
 mod table;
 
-pub use device::{Device, KernelResources, SimConstants, TileStep, WorkerTimes};
+pub use device::{Device, KernelResources, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes};
 pub use table::{builtin, find, from_ron, names, to_ron};

@@ -70,8 +70,8 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
             merge.rounds = built.rounds;
             (built.order, built.launches)
         }
-        (_, Strategy::Serial) => by_tile(&packs, merge.max_partials() > 1, false),
-        (_, Strategy::Streams) => by_tile(&packs, merge.max_partials() > 1, true),
+        (_, Strategy::Serial) => by_tile(&packs, merge.max_partials() > 1, false, cta_order(input)),
+        (_, Strategy::Streams) => by_tile(&packs, merge.max_partials() > 1, true, cta_order(input)),
         // With prefill, a launch of its own goes in the place of this one.
         (None, Strategy::Fused) if input.batch.prefills().next().is_none() => {
             let (order, why) = queue::order(input, &packs, merge.max_partials() > 1);
@@ -164,11 +164,16 @@ pub(super) fn merge_plan(queries: &[QueryIdx], requests: usize) -> MergePlan {
     MergePlan { starts, slots, rounds: Vec::new() }
 }
 
+/// How the kernels of the device number their CTAs.
+fn cta_order(input: &PackInput<'_>) -> CtaOrder {
+    if input.device.heads_side_by_side { CtaOrder::HeadFastest } else { CtaOrder::PackFastest }
+}
+
 /// One launch a tile shape, largest tile first; the merge waits for all of them.
-fn by_tile(packs: &[PlannedPack], merge: bool, own_streams: bool) -> (Vec<PackIdx>, Vec<Launch>) {
+fn by_tile(packs: &[PlannedPack], merge: bool, own_streams: bool, cta_order: CtaOrder) -> (Vec<PackIdx>, Vec<Launch>) {
     let mut order = Vec::with_capacity(packs.len());
     let mut launches = Vec::new();
-    tile_launches(packs, 0..packs.len(), CtaOrder::PackFastest, own_streams, &[], &mut order, &mut launches);
+    tile_launches(packs, 0..packs.len(), cta_order, own_streams, &[], &mut order, &mut launches);
     if merge {
         launches.push(merge_launch(LaunchKind::Merge, order.len() as u32, (0..launches.len() as u32).collect()));
     }

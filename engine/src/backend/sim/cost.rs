@@ -15,13 +15,14 @@
 //! 0.4 µs of its exponential units and 90 ns besides: it uses 83 % of the tensor cores, and two CTAs
 //! share them.
 
+use crate::backend::sim::memory::Pace;
 use crate::hw::Device;
 use crate::plan::{CtaOrder, LaunchPlan, MergeRound, PlannedPack, PrefillTask};
 use crate::tile::{self, CtaShape, MERGE_IN_FLIGHT, Tile, WARPS_FOR_FULL_TENSOR_RATE};
 use crate::units::{Bytes, PackIdx};
 use crate::workload::AttentionShape;
 
-/// The merge kernel: warps and registers of a CTA.
+/// A merge kernel that the device table does not know: warps and registers of a CTA.
 const MERGE_WARPS: u32 = 4;
 const MERGE_REGISTERS: u32 = 64;
 
@@ -83,6 +84,11 @@ pub(super) struct Waits {
 }
 
 impl MainLoop {
+    /// Decodes that HBM would hold up for less than half of their time hit L2 or compute, and go by that clock.
+    pub(super) fn pace(&self) -> Pace {
+        if 2.0 * (self.waits.hbm + self.waits.l2) < self.time { Pace::Computes } else { Pace::Streams }
+    }
+
     /// Two main loops of one CTA side by side: virtual CTAs, which end with the longest.
     pub(super) fn beside(self, other: Self) -> Self {
         let time = self.time.max(other.time);
@@ -113,7 +119,9 @@ impl CostModel<'_> {
 
     /// What a CTA of the merge kernel takes.
     pub(super) fn merge_footprint(&self) -> Footprint {
-        self.footprint_of(0, MERGE_REGISTERS, MERGE_WARPS)
+        let (registers, warps) =
+            self.device.merge_kernel.map_or((MERGE_REGISTERS, MERGE_WARPS), |kernel| (kernel.registers, kernel.warps));
+        self.footprint_of(0, registers, warps)
     }
 
     fn footprint_of(&self, shared: u64, registers: u32, warps: u32) -> Footprint {
@@ -156,11 +164,15 @@ impl CostModel<'_> {
         let step_flop = 4.0 * padded_rows * f64::from(pack.tile.n) * f64::from(self.shape.head_dim);
         let tensor = steps * step_flop * f64::from(heads) / self.sm_flop_per_ns();
         let warps = f64::from(pack.tile.m.div_ceil(16) * heads).min(WARPS_FOR_FULL_TENSOR_RATE);
-        let compute =
-            tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * f64::from(row_blocks) * sim.tile_step.as_f64();
+        let apart = sim.tile_step.as_f64() + sim.softmax_step.as_f64() * f64::from(pack.tile.n) / 64.0;
+        let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * f64::from(row_blocks) * apart;
         // One K and one V tile are fetched a step, each a latency at least.
         let memory = (loaded / in_flight * latency).max(latency);
         let time = memory.max(compute);
+        // A ring of tiles is filled while tiles are computed, so only what HBM takes is waited for, and only as
+        // far as it is longer; with one buffer each tile is.
+        let ring = in_flight > tile_bytes;
+        let waits = Waits { l2: 0.0, hbm: if ring { (1.0 - hit) * memory } else { time } };
         let share = f64::from(heads) / f64::from(all_heads);
         let q = self.shape.query_bytes().as_f64() * share * f64::from(pack.queries_len);
         let dram_write = written * share;
@@ -172,7 +184,7 @@ impl CostModel<'_> {
             moved: loaded + q + dram_write,
             tensor,
             warps: f64::from(pack.tile.m.div_ceil(16) * heads),
-            waits: Waits { l2: 0.0, hbm: time },
+            waits,
         }
     }
 
@@ -228,33 +240,67 @@ impl CostModel<'_> {
         device.tensor_flops as f64 * device.sim.prefill_efficiency / f64::from(device.sm_count) * 1e-9
     }
 
-    /// A merge CTA: one query over all query heads, its partials read from L2.
-    pub(super) fn merge_cta(&self, partials: u32) -> MainLoop {
-        self.merging(self.shape.partial_bytes().as_f64() * f64::from(partials), self.shape.query_bytes())
+    /// A merge CTA: one query over all query heads, of whose partials the fraction `hit` is found in L2.
+    pub(super) fn merge_cta(&self, partials: u32, hit: f64) -> MainLoop {
+        let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
+        let trips = match self.device.merge_kernel {
+            Some(kernel) => {
+                let (trips, units) = kernel.trips(partials, self.shape.group());
+                f64::from((units * self.shape.kv_heads).div_ceil(kernel.warps.max(1)) * trips)
+            }
+            None => loaded / MERGE_IN_FLIGHT,
+        };
+        self.merging(loaded, self.shape.query_bytes(), trips, hit)
     }
 
-    /// A CTA of a prescribed merge: one row.
-    pub(super) fn round_cta(&self, round: &MergeRound, row: usize) -> MainLoop {
+    /// A CTA of a prescribed merge: one row, of whose partials the fraction `hit` is found in L2.
+    pub(super) fn round_cta(&self, round: &MergeRound, row: usize, hit: f64) -> MainLoop {
         let loaded = self.shape.partial_bytes_as(round.reads).as_f64() * round.row(row).len() as f64;
         let finishes = round.finishes[row];
         let written = if finishes { self.shape.query_bytes() } else { self.shape.partial_bytes_as(round.writes) };
-        self.merging(loaded, written)
+        self.merging(loaded, written, loaded / MERGE_IN_FLIGHT, hit)
     }
 
-    fn merging(&self, loaded: f64, written: Bytes) -> MainLoop {
-        let latency = self.device.sim.l2_latency.as_f64();
-        let time = (loaded / MERGE_IN_FLIGHT * latency).max(latency);
+    /// `loaded` bytes of partials in `trips` trips to memory, one after another.
+    fn merging(&self, loaded: f64, written: Bytes, trips: f64, hit: f64) -> MainLoop {
+        let sim = &self.device.sim;
+        let latency = if self.device.merge_kernel.is_some() { sim.merge_trip } else { sim.l2_latency }.as_f64();
+        let time = (trips * latency).max(latency);
         let dram_write = written.as_f64();
+        let dram_read = loaded * (1.0 - hit);
         let moved = loaded + dram_write;
         let waits = Waits { l2: 0.0, hbm: time };
-        MainLoop { time, first_tile: latency, dram_read: 0.0, dram_write, moved, tensor: 0.0, warps: 0.0, waits }
+        MainLoop { time, first_tile: latency, dram_read, dram_write, moved, tensor: 0.0, warps: 0.0, waits }
     }
 
-    /// Merging of `partials` partials of one (query, KV head) by a worker that stays on its SM, ns.
-    pub(super) fn inline_merge(&self, partials: u32) -> f64 {
-        let all_heads = self.merge_cta(partials);
-        let latency = self.device.sim.l2_latency.as_f64();
-        (all_heads.time / f64::from(self.shape.kv_heads)).max(latency)
+    /// What a worker that stays on its SM merges: for each (query, KV head), its partials. The fraction `hit` of
+    /// them is found in L2.
+    pub(super) fn inline_merge(&self, merged: &[u32], hit: f64) -> MainLoop {
+        let heads = f64::from(self.shape.kv_heads);
+        let loaded: f64 =
+            merged.iter().map(|partials| self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads).sum();
+        let trips = match self.device.merge_kernel {
+            Some(kernel) => {
+                let of_unit = |partials: &u32| kernel.trips(*partials, self.shape.group());
+                let all: u32 = merged.iter().map(of_unit).map(|(trips, units)| trips * units).sum();
+                (f64::from(all) / WARPS_FOR_FULL_TENSOR_RATE).ceil()
+            }
+            None => merged
+                .iter()
+                .map(|partials| {
+                    (self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads / MERGE_IN_FLIGHT).max(1.0)
+                })
+                .sum(),
+        };
+        let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
+        self.merging(loaded, Bytes(written as u64), trips, hit)
+    }
+
+    /// From a CTA's last tile to its end, ns: `written` bytes and what else there is to do.
+    pub(super) fn epilogue(&self, written: f64) -> f64 {
+        let sim = &self.device.sim;
+        let store = if sim.store_bytes_per_s > 0 { written / (sim.store_bytes_per_s as f64 * 1e-9) } else { 0.0 };
+        sim.cta_epilogue.as_f64() + store
     }
 
     /// Launches whose workers hold any of the plan's tiles.
@@ -271,8 +317,9 @@ pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let written = plan.shape.query_bytes().as_f64() * f64::from(pack.queries_len);
     let cta = model.cta(pack, plan.cta_heads(PackIdx(0), 0), launch.order);
     let alone = model.main_loop(pack, &cta, 0.0, written);
-    let limit = (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s()) * 1e-9;
+    let limit =
+        (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s() * device.sim.tile_read_efficiency) * 1e-9;
     let sim = &device.sim;
-    let fixed = sim.launch_latency + sim.cta_prologue + sim.cta_epilogue;
-    Some(fixed.as_f64() + alone.time.max(alone.moved / limit))
+    let fixed = (sim.launch_latency + sim.cta_prologue).as_f64() + model.epilogue(alone.dram_write);
+    Some(fixed + alone.time.max(alone.moved / limit))
 }

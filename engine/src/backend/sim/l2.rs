@@ -81,6 +81,11 @@ impl L2 {
         Self { pieces, heads, useful: useful_bytes, stamps: vec![if warm { 0.0 } else { f64::NEG_INFINITY }; entries] }
     }
 
+    /// Whether what was stamped at `stamp` is still there when `bytes` have come through by now.
+    pub(super) fn keeps(&self, stamp: f64, bytes: f64) -> bool {
+        bytes - stamp <= self.useful
+    }
+
     /// Fraction of a pack's tokens that is in L2 when `dram_bytes` have come from HBM so far; the
     /// pack is in L2 from now on.
     pub(super) fn touch(&mut self, pack: usize, head: u32, dram_bytes: f64) -> f64 {

@@ -4,8 +4,9 @@
 //! one factor. Each SM has a clock that runs at `speed ≤ 1`; a main loop is a stretch of that clock.
 //!
 //! ```text
-//! speed of an SM = min(1, SM bandwidth / its demand, tensor rate / its demand, φ)
+//! speed of an SM = min(1, SM bandwidth / its demand, tensor rate / its demand, φ / e)
 //! φ: the largest at which all SMs together draw no more than HBM and L2 give
+//! e: part of its time that HBM would take alone; what hits L2 or computes all the time is not stretched
 //! ```
 //!
 //! While prefill runs, each SM has a second clock for it, and `share` finds both speeds.
@@ -18,6 +19,8 @@ const LANES: usize = 4;
 /// Slack of an SM's clock, ns, within which a main loop counts as done: far above the rounding of a
 /// run of hours, far below anything shown.
 const DONE: f64 = 1e-3;
+/// The least part of its time that an SM waits for HBM: queries and block tables come from there too.
+const LEAST_EXPOSURE: f64 = 0.02;
 
 /// What a main loop asks for at full speed.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +94,8 @@ struct Group {
     tensor: [f64; LANES],
     warps: [f64; LANES],
     clock: [f64; LANES],
+    /// Part of the SM's time in which HBM would be waited for, the mean of its main loops.
+    exposure: [f64; LANES],
     /// Inverse of the speed that an SM could have on its own.
     inverse_local: [f64; LANES],
     speed: [f64; LANES],
@@ -106,6 +111,7 @@ impl Group {
         tensor: [0.0; LANES],
         warps: [0.0; LANES],
         clock: [0.0; LANES],
+        exposure: [1.0; LANES],
         inverse_local: [1.0; LANES],
         speed: [1.0; LANES],
         next: [f64::INFINITY; LANES],
@@ -153,6 +159,9 @@ impl Computing {
 #[derive(Debug)]
 pub(super) struct Fluid {
     limits: Limits,
+    /// What L2 still has to write back for what is read into it, and bytes of that for each byte read.
+    dirty: f64,
+    write_back: f64,
     time: f64,
     running: Vec<Vec<Running>>,
     sms: Vec<Group>,
@@ -170,6 +179,8 @@ impl Fluid {
     pub(super) fn new(sms: usize, limits: Limits) -> Self {
         Self {
             limits,
+            dirty: 0.0,
+            write_back: 0.0,
             time: 0.0,
             running: vec![Vec::new(); sms],
             sms: vec![Group::IDLE; sms.div_ceil(LANES)],
@@ -181,10 +192,33 @@ impl Fluid {
         }
     }
 
+    /// L2 begins with `dirty` bytes that are to be written back, `write_back` of them for each byte that is read.
+    pub(super) fn with_dirty_l2(mut self, dirty: f64, write_back: f64) -> Self {
+        if write_back > 0.0 {
+            (self.dirty, self.write_back) = (dirty, write_back);
+        }
+        self
+    }
+
+    /// What HBM gives to main loops: while it is written back to, the less.
+    fn hbm(&self) -> f64 {
+        if self.dirty > 0.0 { self.limits.hbm / (1.0 + self.write_back) } else { self.limits.hbm }
+    }
+
     /// Lets time go by to `now`. Gives the rates that held since the last call.
     pub(super) fn settle(&mut self, now: f64) -> (f64, Rates) {
         let passed = now - self.time;
         self.time = now;
+        let mut rates = self.rates;
+        if self.dirty > 0.0 {
+            let back = rates.dram_read * self.write_back;
+            rates.dram_write += back;
+            self.dirty -= back * passed;
+            if self.dirty < 1.0 {
+                self.dirty = 0.0;
+                self.stale = true;
+            }
+        }
         if passed > 0.0 {
             for group in &mut self.sms {
                 for lane in 0..LANES {
@@ -195,7 +229,7 @@ impl Fluid {
                 sm.clock += passed * sm.speed;
             }
         }
-        (passed, self.rates)
+        (passed, rates)
     }
 
     /// HBM bytes read by `now`, beyond what was settled.
@@ -266,6 +300,8 @@ impl Fluid {
         group.tensor[lane] = demand.tensor;
         group.warps[lane] = demand.warps;
         group.inverse_local[lane] = (demand.moved / self.limits.sm).max(demand.tensor).max(1.0);
+        let count = self.running[sm].len().max(1) as f64;
+        group.exposure[lane] = (demand.waits.hbm / count).clamp(LEAST_EXPOSURE, 1.0);
         group.next[lane] = next;
         self.stale = true;
     }
@@ -275,6 +311,10 @@ impl Fluid {
         if self.stale {
             self.stale = false;
             self.solve();
+            let back = self.rates.dram_read * self.write_back;
+            if self.dirty > 0.0 && back > 0.0 {
+                self.due_at = smaller(self.due_at, self.time + self.dirty / back);
+            }
         }
         self.due_at
     }
@@ -285,12 +325,17 @@ impl Fluid {
             return self.solve_shared();
         }
         let totals = self.totals();
-        let by_hbm = if totals.dram * totals.slowest > self.limits.hbm {
+        let hbm = self.hbm();
+        let by_hbm = if totals.exposed && totals.dram * totals.slowest > hbm {
             // Every SM could go faster than its share, so all go at φ.
-            self.limits.hbm / totals.dram
-        } else if totals.dram > self.limits.hbm {
-            let demands: Vec<f64> = self.sms.iter().flat_map(Group::dram).collect();
-            fill(&self.local(), &demands, self.limits.hbm)
+            hbm / totals.dram
+        } else if totals.dram > hbm {
+            // d·min(local, φ/e) = (d/e)·min(local·e, φ).
+            let exposures = || self.sms.iter().flat_map(|group| group.exposure);
+            let demands: Vec<f64> =
+                self.sms.iter().flat_map(Group::dram).zip(exposures()).map(|(demand, e)| demand / e).collect();
+            let local: Vec<f64> = self.local().into_iter().zip(exposures()).map(|(local, e)| local * e).collect();
+            fill(&local, &demands, hbm)
         } else {
             1.0
         };
@@ -300,7 +345,7 @@ impl Fluid {
         } else {
             1.0
         };
-        self.speed_up(by_hbm.min(by_l2));
+        self.speed_up(by_hbm, by_l2);
     }
 
     /// As [`Self::solve`] while prefill runs.
@@ -312,13 +357,15 @@ impl Fluid {
                 tensor: group.tensor[lane],
                 warps: group.warps[lane],
                 l2_wait: 0.0,
-                hbm_wait: 1.0,
+                hbm_wait: group.exposure[lane],
             })
         });
         let pairs: Vec<share::Pair> = streams.zip(&self.computing).map(|(s, c)| [s, c.class()]).collect();
         let mut shortest = f64::INFINITY;
         let mut rates = Rates::default();
-        for (sm, [streams, computes]) in share::speeds(&pairs, &self.limits).into_iter().enumerate() {
+        for (sm, [streams, computes]) in
+            share::speeds(&pairs, &Limits { hbm: self.hbm(), ..self.limits }).into_iter().enumerate()
+        {
             let (group, lane) = (&mut self.sms[sm / LANES], sm % LANES);
             group.speed[lane] = streams;
             let prefill = &mut self.computing[sm];
@@ -347,16 +394,17 @@ impl Fluid {
             }
         }
         let slowest = 1.0 / inverse.into_iter().fold(1.0, f64::max);
-        Totals { dram: dram.iter().sum(), moved: moved.iter().sum(), slowest }
+        let exposed = self.sms.iter().flat_map(|group| group.exposure).all(|exposure| exposure >= 1.0);
+        Totals { exposed, dram: dram.iter().sum(), moved: moved.iter().sum(), slowest }
     }
 
-    fn speed_up(&mut self, phi: f64) {
-        let inverse_phi = 1.0 / phi;
+    fn speed_up(&mut self, by_hbm: f64, by_l2: f64) {
+        let (inverse_hbm, inverse_l2) = (1.0 / by_hbm, 1.0 / by_l2);
         let mut wait = [f64::INFINITY; LANES];
         let (mut read, mut write, mut moved) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
         for group in &mut self.sms {
             for lane in 0..LANES {
-                let inverse = larger(group.inverse_local[lane], inverse_phi);
+                let inverse = larger(group.inverse_local[lane], larger(group.exposure[lane] * inverse_hbm, inverse_l2));
                 let speed = 1.0 / inverse;
                 group.speed[lane] = speed;
                 wait[lane] = smaller(wait[lane], (group.next[lane] - group.clock[lane]) * inverse);
@@ -402,6 +450,8 @@ fn take(running: &mut Vec<Running>, clock: f64, done: &mut Vec<u32>) {
 /// Sums over all SMs at full speed.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
+    /// Whether every SM waits for HBM all its time.
+    exposed: bool,
     dram: f64,
     moved: f64,
     /// The least speed that an SM could have on its own.

@@ -53,11 +53,12 @@ pub fn run(
     let warm = l2 == L2State::Warm && unique <= useful;
     let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
     let limits = Limits {
-        hbm: device.reachable_bytes_per_s() * 1e-9,
+        hbm: device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9,
         l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
         sm: device.sim.sm_bytes_per_s as f64 * 1e-9,
     };
-    let fluid = Fluid::new(device.sm_count as usize, limits);
+    let dirty = if l2 == L2State::Cold { useful } else { 0.0 };
+    let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty, device.sim.cold_write_back);
     let outcome = Simulation::new(plan, model, cache, fluid).run(cancel)?;
     let spans = Spans::from_unsorted(outcome.spans);
     let end = spans.last_end();

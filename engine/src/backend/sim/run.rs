@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use rustc_hash::FxHashMap;
+
 use crate::backend::sim::cost::{CostModel, Footprint, MainLoop};
 use crate::backend::sim::dispatch::{Sms, TicketDesk};
 use crate::backend::sim::l2::L2;
@@ -27,8 +29,6 @@ enum Event {
     Loads(u32),
     /// A CTA is done, after its epilogue.
     Done(u32),
-    /// A persistent worker has merged what its task completed.
-    Merged(u32),
 }
 
 /// A CTA, or the task that a persistent worker is at.
@@ -40,6 +40,10 @@ struct Cta {
     first_tile: f64,
     /// Main loops that have not ended: two where prefill and decode share a CTA.
     running: u32,
+    /// Bytes that it writes.
+    written: f64,
+    /// It has ended its task, and merges what that completed.
+    merging: bool,
 }
 
 /// A launch while it runs.
@@ -50,6 +54,8 @@ struct Progress {
     ctas: Vec<u32>,
     taken: u32,
     done: u32,
+    /// Whether a worker takes several short tasks at once, for a persistent launch.
+    joined: bool,
     /// Workers still to place, for a persistent launch.
     workers: u32,
     /// What is left to take by ticket, for a hybrid launch.
@@ -81,15 +87,23 @@ pub(super) struct Simulation<'a> {
     fluid: Fluid,
     l2: L2,
     dram_bytes: f64,
+    dram_written: f64,
     next_dispatch: f64,
     ctas: Vec<Cta>,
     free_ctas: Vec<u32>,
+    /// Tasks that the persistent worker of each (SM, lane) has taken and not begun.
+    desks: FxHashMap<(usize, u32), VecDeque<u32>>,
     /// Queries that the merge kernel has to do with.
     merged: Vec<u32>,
     /// Bytes that each pack writes over all heads: partials where something is merged, else outputs.
     written: Vec<f64>,
+    /// [`Self::through`] when a pack was last written, and the pack of each slot.
+    stored: Vec<f64>,
+    pack_of_slot: Vec<u32>,
     /// Partials still missing per (query, KV head), for a persistent launch.
     missing: Vec<u32>,
+    /// When the last of them so far was written.
+    arrived: Vec<f64>,
     outcome: Outcome,
 }
 
@@ -114,11 +128,21 @@ impl<'a> Simulation<'a> {
             fluid,
             l2,
             dram_bytes: 0.0,
+            dram_written: 0.0,
             next_dispatch: 0.0,
             ctas: Vec::new(),
             free_ctas: Vec::new(),
+            desks: FxHashMap::default(),
             merged,
             written: written(plan),
+            stored: vec![0.0; plan.packs.len()],
+            pack_of_slot: plan
+                .packs
+                .iter()
+                .zip(0..)
+                .flat_map(|(pack, at)| std::iter::repeat_n(at, pack.queries_len as usize))
+                .collect(),
+            arrived: vec![0.0; missing.len()],
             missing,
             outcome: Outcome {
                 spans: Vec::new(),
@@ -134,6 +158,7 @@ impl<'a> Simulation<'a> {
 
     fn launch_progress(&self, launch: &Launch) -> Progress {
         let ctas = self.plan.ctas(launch);
+        let mut joined = false;
         let (footprint, workers) = match launch.kind {
             LaunchKind::Attention(tile) => (self.model.footprint(tile), 0),
             LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => {
@@ -143,6 +168,8 @@ impl<'a> Simulation<'a> {
             LaunchKind::Hybrid(kernel) => (self.model.footprint_of_shape(&kernel.cta), 0),
             LaunchKind::Persistent(tile) => {
                 let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
+                let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
+                joined = self.plan.decodes_of(launch) > all.saturating_mul(most);
                 (self.model.footprint(tile), all.min(ctas.len() as u32))
             }
         };
@@ -153,6 +180,7 @@ impl<'a> Simulation<'a> {
             ctas,
             taken: 0,
             done: 0,
+            joined,
             workers,
             waiting_for: 0,
             ready: 0.0,
@@ -205,6 +233,7 @@ impl<'a> Simulation<'a> {
         }
         let begin = self.now - passed;
         self.dram_bytes += rates.dram_read * passed;
+        self.dram_written += rates.dram_write * passed;
         self.outcome.dram_read.add(begin, self.now, rates.dram_read);
         self.outcome.dram_write.add(begin, self.now, rates.dram_write);
         self.outcome.moved.add(begin, self.now, rates.moved);
@@ -245,7 +274,6 @@ impl<'a> Simulation<'a> {
             }
             Event::Loads(cta) => self.start_main_loop(cta),
             Event::Done(cta) => self.cta_done(cta),
-            Event::Merged(cta) => self.merge_done(cta),
         }
     }
 
@@ -271,17 +299,65 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Gives the next CTA (or task) of a launch its lane.
-    fn begin_cta(&mut self, launch: u32, (sm, lane): (usize, u32), footprint: Footprint, begin: f64) {
+    /// Gives the next CTA of a launch, or the first task of a worker, its lane.
+    fn begin_cta(&mut self, launch: u32, place: (usize, u32), footprint: Footprint, begin: f64) {
+        self.begin_task(launch, place, footprint, begin, self.model.device.sim.cta_prologue);
+    }
+
+    /// A worker that holds no more than `held` tasks takes the next item of the queue.
+    fn take_item(&mut self, launch: u32, place: (usize, u32), held: usize) {
+        let desk = self.desks.entry(place).or_default();
+        let progress = &mut self.progress[launch as usize];
+        let begin = progress.taken as usize;
+        if desk.len() > held || begin >= progress.ctas.len() {
+            return;
+        }
+        let of_launch = &self.plan.launches[launch as usize];
+        let (pack, first) = self.plan.cta_work(of_launch, progress.ctas[begin]);
+        let heads = match self.model.device.queue_items {
+            Some(items) if progress.joined => items.heads(self.plan.pack(pack).tokens.0, self.plan.shape.kv_heads),
+            _ => 1,
+        };
+        // The tasks of a pack stand side by side, one a head or run of heads.
+        let of_item = |cta: &&u32| {
+            let (other, head) = self.plan.cta_work(of_launch, **cta);
+            other == pack && head < (first / heads + 1) * heads
+        };
+        let ctas: Vec<u32> = progress.ctas[begin..].iter().take_while(of_item).copied().collect();
+        progress.taken += ctas.len().max(1) as u32;
+        desk.extend(ctas);
+    }
+
+    /// Whether a persistent worker asks for its next item when it begins a task: those of a few tiles are fetched whole by then.
+    fn asks_early(&self, launch: &Launch, cta: u32) -> bool {
+        let pack = self.plan.pack(self.plan.cta_work(launch, cta).0);
+        pack.tokens.0 <= 2 * u64::from(pack.tile.n)
+    }
+
+    fn begin_task(
+        &mut self,
+        launch: u32,
+        (sm, lane): (usize, u32),
+        footprint: Footprint,
+        begin: f64,
+        until_loads: Nanos,
+    ) {
         let progress = &mut self.progress[launch as usize];
         let kind = self.plan.launches[launch as usize].kind;
         let index = match (&mut progress.tickets, kind) {
             (Some(desk), LaunchKind::Hybrid(kernel)) => {
                 desk.take(&kernel, self.plan.shape.query_heads, progress.ctas.len() as u32, sm)
             }
+            (_, LaunchKind::Persistent(_)) => {
+                self.take_item(launch, (sm, lane), 0);
+                self.desks.get_mut(&(sm, lane)).and_then(VecDeque::pop_front).unwrap_or_default()
+            }
             _ => progress.ctas[progress.taken as usize],
         };
-        progress.taken += 1;
+        let progress = &mut self.progress[launch as usize];
+        if !matches!(kind, LaunchKind::Persistent(_)) {
+            progress.taken += 1;
+        }
         progress.begin = progress.begin.min(begin);
         let merge = kind.is_merge();
         let span = Span {
@@ -295,9 +371,9 @@ impl<'a> Simulation<'a> {
             loop_end: Nanos::ZERO,
             end: Nanos::ZERO,
         };
-        let cta = Cta { span, sm, footprint, first_tile: begin, running: 0 };
+        let cta = Cta { span, sm, footprint, first_tile: begin, running: 0, written: 0.0, merging: false };
         let slot = self.store(cta);
-        self.at(begin + self.model.device.sim.cta_prologue.as_f64(), Event::Loads(slot));
+        self.at(begin + until_loads.as_f64(), Event::Loads(slot));
     }
 
     fn store(&mut self, cta: Cta) -> u32 {
@@ -316,29 +392,45 @@ impl<'a> Simulation<'a> {
             LaunchKind::Merge => {
                 let query = self.merged[span.cta as usize] as usize;
                 let starts = &self.plan.merge.starts;
-                [Some((Pace::Streams, self.model.merge_cta(starts[query + 1] - starts[query]))), None]
+                let hit =
+                    self.partials_in_l2(&self.plan.merge.slots[starts[query] as usize..starts[query + 1] as usize]);
+                [Some((Pace::Streams, self.model.merge_cta(starts[query + 1] - starts[query], hit))), None]
             }
             LaunchKind::MergeRound(round) => {
                 let round = &self.plan.merge.rounds[round as usize];
-                [Some((Pace::Streams, self.model.round_cta(round, span.cta as usize))), None]
+                [
+                    Some((
+                        Pace::Streams,
+                        self.model.round_cta(
+                            round,
+                            span.cta as usize,
+                            self.partials_in_l2(round.row(span.cta as usize)),
+                        ),
+                    )),
+                    None,
+                ]
             }
             LaunchKind::MergePrefill => {
-                [Some((Pace::Streams, self.model.merge_cta(self.plan.prefill.partials_of_merged(span.cta)))), None]
+                [Some((Pace::Streams, self.model.merge_cta(self.plan.prefill.partials_of_merged(span.cta), 1.0))), None]
             }
             _ => {
                 let work = self.plan.work_of(launch, span.cta);
                 let prefill = self.prefill_loop(launch, &work).map(|work| (Pace::Computes, work));
-                [prefill, self.decode_loop(launch, &work).map(|work| (Pace::Streams, work))]
+                [prefill, self.decode_loop(launch, &work).map(|work| (work.pace(), work))]
             }
         };
         let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
         let cta = &mut self.ctas[slot as usize];
         cta.first_tile = self.now + if first.is_finite() { first } else { 0.0 };
         cta.running = works.iter().flatten().count() as u32;
+        cta.written = works.iter().flatten().map(|(_, work)| work.dram_write).sum();
         if cta.running == 0 {
             // A CTA without work, such as that of an empty split, leaves at once.
             self.ctas[slot as usize].running = 1;
             return self.main_loop_done(slot);
+        }
+        if matches!(launch.kind, LaunchKind::Persistent(_)) && self.asks_early(launch, span.cta) {
+            self.take_item(span.launch, (sm, span.slot), 0);
         }
         self.settle();
         for (pace, work) in works.into_iter().flatten() {
@@ -389,9 +481,18 @@ impl<'a> Simulation<'a> {
         if cta.running > 0 {
             return;
         }
+        if cta.merging {
+            self.merge_done(slot);
+            return;
+        }
         cta.span.first_tile = Nanos(cta.first_tile.min(now).round() as u64);
         cta.span.loop_end = Nanos(now.round() as u64);
-        self.at(now + self.model.device.sim.cta_epilogue.as_f64(), Event::Done(slot));
+        let epilogue = self.model.epilogue(cta.written);
+        let span = cta.span;
+        if matches!(self.plan.launches[span.launch as usize].kind, LaunchKind::Persistent(_)) {
+            self.take_item(span.launch, (span.sm as usize, span.slot), 0);
+        }
+        self.at(now + epilogue, Event::Done(slot));
     }
 
     fn cta_done(&mut self, slot: u32) {
@@ -400,12 +501,20 @@ impl<'a> Simulation<'a> {
         let span = cta.span;
         self.outcome.spans.push(span);
         let launch = &self.plan.launches[span.launch as usize];
-        if matches!(launch.kind, LaunchKind::Persistent(_)) {
-            let merging = self.complete_partials(&span);
-            if merging > 0.0 {
-                self.at(self.now + merging, Event::Merged(slot));
-                return;
+        if matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_)) {
+            self.stored[self.plan.cta_work(launch, span.cta).0.at()] = self.through();
+        }
+        if matches!(launch.kind, LaunchKind::Persistent(_))
+            && let Some(work) = self.complete_partials(&span)
+        {
+            self.settle();
+            if self.asks_early(launch, span.cta) {
+                self.take_item(span.launch, (span.sm as usize, span.slot), 1);
             }
+            let cta = &mut self.ctas[slot as usize];
+            (cta.merging, cta.running) = (true, 1);
+            self.fluid.start(cta.sm, slot, &work, Pace::Streams);
+            return;
         }
         self.release(slot);
     }
@@ -426,11 +535,14 @@ impl<'a> Simulation<'a> {
         let progress = &mut self.progress[launch];
         progress.end = self.now;
         let persistent = matches!(self.plan.launches[launch].kind, LaunchKind::Persistent(_));
-        if persistent && (progress.taken as usize) < progress.ctas.len() {
+        let held = self.desks.get(&(cta.sm, cta.span.slot)).is_some_and(|desk| !desk.is_empty());
+        if persistent && (held || (progress.taken as usize) < progress.ctas.len()) {
             progress.done += 1;
             // Rounding may have put the last span's end up to a nanosecond past now.
-            let begin = self.now.ceil() + 1.0 + self.model.device.sim.queue_pop.as_f64();
-            self.begin_cta(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin);
+            let begin = self.now.ceil() + 1.0;
+            // The worker is set up, and asks for its next task while it is at this one.
+            let until_loads = self.model.device.sim.queue_pop;
+            self.begin_task(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin, until_loads);
         } else {
             self.leave(launch, &cta);
         }
@@ -445,22 +557,42 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Counts the partials of a task in; gives the time of merging the queries that are complete.
-    fn complete_partials(&mut self, span: &Span) -> f64 {
+    /// Counts the partials of a task in; gives the merging of the queries that are complete.
+    fn complete_partials(&mut self, span: &Span) -> Option<MainLoop> {
         let (pack, head) = self.plan.cta_work(&self.plan.launches[span.launch as usize], span.cta);
         let heads = self.plan.shape.kv_heads as usize;
-        let mut time = 0.0;
+        let fold = self.model.device.merge_kernel.map_or(0, |kernel| kernel.fold);
+        let (mut merged, mut hits) = (Vec::new(), 0.0);
         for query in self.plan.queries_of(pack) {
             let partials = self.plan.merge.of(*query).len() as u32;
             let first = query.at() * heads + head as usize;
-            for missing in &mut self.missing[first..first + self.plan.cta_heads(pack, head) as usize] {
-                *missing -= 1;
-                if *missing == 0 && partials > 1 {
-                    time += self.model.inline_merge(partials);
+            let before = merged.len();
+            for at in first..first + self.plan.cta_heads(pack, head) as usize {
+                self.missing[at] -= 1;
+                // Few partials that were there when the task began are what it began with, while its KV came.
+                let begun_with = partials <= fold && self.arrived[at] <= span.begin.as_f64();
+                self.arrived[at] = self.now;
+                if self.missing[at] == 0 && partials > 1 && !begun_with {
+                    merged.push(partials);
                 }
             }
+            if merged.len() > before {
+                hits += self.partials_in_l2(self.plan.merge.of(*query)) * (merged.len() - before) as f64;
+            }
         }
-        time
+        (!merged.is_empty()).then(|| self.model.inline_merge(&merged, hits / merged.len() as f64))
+    }
+
+    /// Bytes that have come through L2 from or for HBM so far.
+    fn through(&self) -> f64 {
+        self.dram_bytes + self.dram_written
+    }
+
+    /// Fraction of the partials in `slots` that L2 still holds.
+    fn partials_in_l2(&self, slots: &[u32]) -> f64 {
+        let now = self.through();
+        let held = |slot: &&u32| self.l2.keeps(self.stored[self.pack_of_slot[**slot as usize] as usize], now);
+        slots.iter().filter(held).count() as f64 / slots.len().max(1) as f64
     }
 
     fn launch_done(&mut self, launch: usize) {
