@@ -49,6 +49,9 @@ const KNOT: usize = 8;
 const OWN_RATE: usize = 4;
 /// Pairs in a row that show how long a reading takes, and the fewest that do.
 const APART: (usize, usize) = (32, 8);
+/// How much of the sides must not be explained by the time, in one row of readings and over all SMs.
+const OF_A_ROW: f64 = 0.5;
+const OF_ALL: f64 = 0.05;
 
 /// The clock of one SM: its first reading, from which clocks count, and its knots (clock, ns) in order of time,
 /// two at least.
@@ -123,23 +126,29 @@ fn by_sm(pairs: &[Pair], origin: u64) -> BTreeMap<u32, (u64, Vec<Reading>)> {
 }
 
 /// How late the timer's reading is at an end, and how early at a begin, ns: `d` of the best `ns = a + b · clock ± d`
-/// over readings in a row, in the middle of all such rows; 0 where none shows it.
+/// over readings of an SM in a row, in the middle of all such rows. Where none is long enough, as in a short run, it is
+/// the one `d` and rate of all SMs together; 0 where that shows nothing.
 fn reading_time<'a>(sms: impl Iterator<Item = &'a [Reading]>) -> f64 {
-    let rows = sms.flat_map(|readings| readings.chunks(APART.0)).filter(|row| row.len() >= APART.1);
-    median(rows.filter_map(side_of_line).collect())
+    let sms: Vec<&[Reading]> = sms.collect();
+    let rows = sms.iter().flat_map(|readings| readings.chunks(APART.0)).filter(|row| row.len() >= APART.1);
+    let found: Vec<f64> = rows.filter_map(|row| side_of_line(&[row], OF_A_ROW)).collect();
+    if found.is_empty() { side_of_line(&sms, OF_ALL).unwrap_or(0.0) } else { median(found) }
 }
 
-/// `d` by least squares; `None` where begins and ends do not take turns, so that the rate could stand for it.
-fn side_of_line(row: &[Reading]) -> Option<f64> {
-    let middle = means(row);
+/// `d` by least squares, each row around its own mean; `None` where begins and ends do not take turns, so that the
+/// rate could stand for it: less than `least` of the sides is not explained by the time.
+fn side_of_line(rows: &[&[Reading]], least: f64) -> Option<f64> {
     let (mut cc, mut cs, mut ss, mut cn, mut sn) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for reading in row {
-        let (c, s, n) = (reading.clock - middle.clock, reading.side - middle.side, reading.ns - middle.ns);
-        (cc, cs, ss) = (cc + c * c, cs + c * s, ss + s * s);
-        (cn, sn) = (cn + c * n, sn + s * n);
+    for row in rows {
+        let middle = means(row);
+        for reading in *row {
+            let (c, s, n) = (reading.clock - middle.clock, reading.side - middle.side, reading.ns - middle.ns);
+            (cc, cs, ss) = (cc + c * c, cs + c * s, ss + s * s);
+            (cn, sn) = (cn + c * n, sn + s * n);
+        }
     }
     let independent = cc * ss - cs * cs;
-    (independent > 0.5 * cc * ss).then(|| (sn * cc - cn * cs) / independent)
+    (independent > least * cc * ss).then(|| (sn * cc - cn * cs) / independent)
 }
 
 /// The readings of an SM, in order of time, without those that lie apart: of each eight, those that are off its
@@ -299,6 +308,29 @@ mod tests {
         }
         let apart = ClockFit::new(&pairs, origin, 32.0).unwrap();
         assert!(apart.error > 40.0, "with the readings apart the clocks are off by {}", apart.error);
+    }
+
+    /// One launch of two CTAs an SM: too few readings of any SM to show the time between the two of a pair.
+    #[test]
+    fn in_a_short_run_the_time_of_a_reading_is_found_over_all_sms() {
+        let origin = 5_000_u64;
+        let mut pairs = Vec::new();
+        let clock = |sm: u64, at: u64| sm * 77_777 + at * 198 / 100;
+        for (sm, cta) in (0..132_u64).flat_map(|sm| [(sm, 0), (sm, 1)]) {
+            let (begin, gap) = (640 + cta * 9 + sm * 7, 140 + (sm + cta) % 13);
+            let end = begin + 7_000 + (sm * 331 + cta * 4_001) % 9_000;
+            let mut push = |clock, at: u64, side| {
+                pairs.push(Pair { sm: sm as u32, clock, ns: origin + at / 32 * 32, side });
+            };
+            push(clock(sm, begin + gap), begin, Side::Begin);
+            push(clock(sm, end), end + gap, Side::End);
+        }
+        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        assert!(fit.error < 16.0, "{}", fit.error);
+        for sm in 0..132 {
+            let error = fit.nanos(sm as u32, clock(sm, 5_000)) - 5_000.0;
+            assert!((error + 16.0).abs() < 32.0, "SM {sm}: {error}");
+        }
     }
 
     #[test]
