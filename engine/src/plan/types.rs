@@ -130,6 +130,11 @@ pub enum LaunchKind {
 }
 
 impl LaunchKind {
+    /// Whether its CTAs stay on their SMs and take tasks from a queue.
+    pub fn is_persistent(self) -> bool {
+        matches!(self, Self::Persistent(_))
+    }
+
     /// Whether its CTAs merge and compute no pack and no prefill task.
     pub fn is_merge(self) -> bool {
         matches!(self, Self::Merge | Self::MergeRound(_) | Self::MergePrefill)

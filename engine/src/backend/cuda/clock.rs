@@ -257,78 +257,81 @@ mod tests {
         }
     }
 
+    /// `%globaltimer` when a short run begins.
+    const ORIGIN: u64 = 5_000;
+
+    /// The cycle counter of an SM at a moment, at 1.98 GHz.
+    fn cycles(sm: u64, at: u64) -> u64 {
+        sm * 77_777 + at * 198 / 100
+    }
+
+    /// Counter and timer read at these moments, the timer in steps of 32 ns.
+    fn read(sm: u64, clock_at: u64, timer_at: u64, side: Side) -> Pair {
+        Pair { sm: sm as u32, clock: cycles(sm, clock_at), ns: ORIGIN + timer_at / 32 * 32, side }
+    }
+
+    /// Both pairs of a task, with `gap` ns between the two readings of each.
+    fn task(sm: u64, begin: u64, end: u64, gap: u64) -> [Pair; 2] {
+        [read(sm, begin + gap, begin, Side::Begin), read(sm, end, end + gap, Side::End)]
+    }
+
     /// A short run of two launches: a few pairs an SM, and at the begin of each launch the second reading waits for
     /// its code.
     #[test]
     fn readings_that_waited_for_their_code_do_not_count() {
-        let origin = 5_000_u64;
         let mut pairs = Vec::new();
-        let clock = |sm: u64, at: u64| sm * 77_777 + at * 198 / 100;
         for sm in 0..132_u64 {
             for nth in 0..7_u64 {
                 let at = 640 + nth * 5_003 + sm * 37;
                 let late = if nth % 4 == 0 { 250 + sm * 3 } else { 0 };
-                let ns = origin + at / 32 * 32;
-                pairs.push(Pair { sm: sm as u32, clock: clock(sm, at + late), ns, side: Side::Begin });
+                pairs.push(read(sm, at + late, at, Side::Begin));
             }
         }
-        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
         assert!(fit.error < 8.0, "{}", fit.error);
         for sm in 0..132 {
-            let error = fit.nanos(sm as u32, clock(sm, 20_000)) - 20_000.0;
+            let error = fit.nanos(sm as u32, cycles(sm, 20_000)) - 20_000.0;
             assert!((error + 16.0).abs() < 16.0, "SM {sm}: {error}");
         }
-        let all = ClockFit::new(&pairs, origin, f64::INFINITY).unwrap();
+        let all = ClockFit::new(&pairs, ORIGIN, f64::INFINITY).unwrap();
         assert!(all.error > 40.0, "with the late readings the clocks are off by {}", all.error);
     }
 
     /// As on an H200: tasks of four warps, whose records begin and end together, with 140 ns between the two readings.
     #[test]
     fn the_time_that_a_reading_takes_is_found_and_taken_out() {
-        let origin = 5_000_u64;
         let mut pairs = Vec::new();
-        let clock = |sm: u64, at: u64| sm * 77_777 + at * 198 / 100;
         for (sm, warp, nth) in (0..132_u64).flat_map(|sm| (0..40).map(move |at| (sm, at % 4, at / 4))) {
             let begin = 640 + nth * 5_003 + sm * 37 + warp * 3;
             let (end, gap) = (begin + 3_100 + (nth * 211 + warp * 17) % 700, 140 + (nth * 7 + warp) % 13);
-            let mut push = |clock, at: u64, side| {
-                pairs.push(Pair { sm: sm as u32, clock, ns: origin + at / 32 * 32, side });
-            };
-            push(clock(sm, begin + gap), begin, Side::Begin);
-            push(clock(sm, end), end + gap, Side::End);
+            pairs.extend(task(sm, begin, end, gap));
         }
-        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
         assert!(fit.error < 8.0, "{}", fit.error);
         for sm in 0..132 {
-            let error = fit.nanos(sm as u32, clock(sm, 20_000)) - 20_000.0;
+            let error = fit.nanos(sm as u32, cycles(sm, 20_000)) - 20_000.0;
             assert!((error + 16.0).abs() < 20.0, "SM {sm}: {error}");
         }
         for pair in &mut pairs {
             pair.side = Side::Begin;
         }
-        let apart = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        let apart = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
         assert!(apart.error > 40.0, "with the readings apart the clocks are off by {}", apart.error);
     }
 
     /// One launch of two CTAs an SM: too few readings of any SM to show the time between the two of a pair.
     #[test]
     fn in_a_short_run_the_time_of_a_reading_is_found_over_all_sms() {
-        let origin = 5_000_u64;
         let mut pairs = Vec::new();
-        let clock = |sm: u64, at: u64| sm * 77_777 + at * 198 / 100;
         for (sm, cta) in (0..132_u64).flat_map(|sm| [(sm, 0), (sm, 1)]) {
             let (begin, gap) = (640 + cta * 9 + sm * 7, 140 + (sm + cta) % 13);
             let end = begin + 7_000 + (sm * 331 + cta * 4_001) % 9_000;
-            let mut push = |clock, at: u64, side| {
-                pairs.push(Pair { sm: sm as u32, clock, ns: origin + at / 32 * 32, side });
-            };
-            push(clock(sm, begin + gap), begin, Side::Begin);
-            push(clock(sm, end), end + gap, Side::End);
+            pairs.extend(task(sm, begin, end, gap));
         }
-        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
+        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
         assert!(fit.error < 16.0, "{}", fit.error);
         for sm in 0..132 {
-            let error = fit.nanos(sm as u32, clock(sm, 5_000)) - 5_000.0;
+            let error = fit.nanos(sm as u32, cycles(sm, 5_000)) - 5_000.0;
             assert!((error + 16.0).abs() < 32.0, "SM {sm}: {error}");
         }
     }

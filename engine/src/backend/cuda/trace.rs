@@ -15,7 +15,7 @@ use kernels::TraceRecord;
 use crate::backend::cuda::clock::{ClockFit, Pair, Side};
 use crate::capture::{KernelWindow, Span, SpanKind, Spans};
 use crate::error::{Error, Result};
-use crate::plan::{CtaOrder, LaunchKind, LaunchPlan};
+use crate::plan::{CtaOrder, LaunchPlan};
 use crate::units::Nanos;
 
 /// What a traced run gave.
@@ -127,7 +127,7 @@ fn part_tasks(plan: &LaunchPlan, by_cta: &mut BTreeMap<Key, Span>) {
     let mut before: Option<Span> = None;
     for key in order {
         let Some(span) = by_cta.get_mut(&key) else { continue };
-        let persistent = matches!(plan.launches[span.launch as usize].kind, LaunchKind::Persistent(_));
+        let persistent = plan.launches[span.launch as usize].kind.is_persistent();
         if let Some(last) = before.filter(|last| persistent && (last.launch, last.slot) == (span.launch, span.slot)) {
             span.begin = span.begin.max(last.end);
         }

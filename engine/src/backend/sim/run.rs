@@ -1,5 +1,8 @@
 //! The event loop: launches become ready, CTAs are placed, main loops share the memory system.
 
+mod merging;
+mod workers;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -110,7 +113,7 @@ pub(super) struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     pub(super) fn new(plan: &'a LaunchPlan, model: CostModel<'a>, l2: L2, fluid: Fluid) -> Self {
         let merged: Vec<u32> = plan.merge.merged_queries().map(|query| query.0).collect();
-        let persistent = plan.launches.iter().any(|launch| matches!(launch.kind, LaunchKind::Persistent(_)));
+        let persistent = plan.launches.iter().any(|launch| launch.kind.is_persistent());
         let heads = plan.shape.kv_heads as usize;
         let missing = if persistent {
             plan.merge.starts.windows(2).flat_map(|pair| std::iter::repeat_n(pair[1] - pair[0], heads)).collect()
@@ -282,7 +285,7 @@ impl<'a> Simulation<'a> {
     fn place_ctas(&mut self) {
         while let Some(launch) = self.placing.front().copied() {
             let progress = &self.progress[launch as usize];
-            let persistent = matches!(self.plan.launches[launch as usize].kind, LaunchKind::Persistent(_));
+            let persistent = self.plan.launches[launch as usize].kind.is_persistent();
             let left = if persistent { progress.workers } else { progress.ctas.len() as u32 - progress.taken };
             if left == 0 {
                 self.placing.pop_front();
@@ -302,36 +305,6 @@ impl<'a> Simulation<'a> {
     /// Gives the next CTA of a launch, or the first task of a worker, its lane.
     fn begin_cta(&mut self, launch: u32, place: (usize, u32), footprint: Footprint, begin: f64) {
         self.begin_task(launch, place, footprint, begin, self.model.device.sim.cta_prologue);
-    }
-
-    /// A worker that holds no more than `held` tasks takes the next item of the queue.
-    fn take_item(&mut self, launch: u32, place: (usize, u32), held: usize) {
-        let desk = self.desks.entry(place).or_default();
-        let progress = &mut self.progress[launch as usize];
-        let begin = progress.taken as usize;
-        if desk.len() > held || begin >= progress.ctas.len() {
-            return;
-        }
-        let of_launch = &self.plan.launches[launch as usize];
-        let (pack, first) = self.plan.cta_work(of_launch, progress.ctas[begin]);
-        let heads = match self.model.device.queue_items {
-            Some(items) if progress.joined => items.heads(self.plan.pack(pack).tokens.0, self.plan.shape.kv_heads),
-            _ => 1,
-        };
-        // The tasks of a pack stand side by side, one a head or run of heads.
-        let of_item = |cta: &&u32| {
-            let (other, head) = self.plan.cta_work(of_launch, **cta);
-            other == pack && head < (first / heads + 1) * heads
-        };
-        let ctas: Vec<u32> = progress.ctas[begin..].iter().take_while(of_item).copied().collect();
-        progress.taken += ctas.len().max(1) as u32;
-        desk.extend(ctas);
-    }
-
-    /// Whether a persistent worker asks for its next item when it begins a task: those of a few tiles are fetched whole by then.
-    fn asks_early(&self, launch: &Launch, cta: u32) -> bool {
-        let pack = self.plan.pack(self.plan.cta_work(launch, cta).0);
-        pack.tokens.0 <= 2 * u64::from(pack.tile.n)
     }
 
     fn begin_task(
@@ -355,7 +328,7 @@ impl<'a> Simulation<'a> {
             _ => progress.ctas[progress.taken as usize],
         };
         let progress = &mut self.progress[launch as usize];
-        if !matches!(kind, LaunchKind::Persistent(_)) {
+        if !kind.is_persistent() {
             progress.taken += 1;
         }
         progress.begin = progress.begin.min(begin);
@@ -388,36 +361,12 @@ impl<'a> Simulation<'a> {
     fn start_main_loop(&mut self, slot: u32) {
         let Cta { span, sm, .. } = self.ctas[slot as usize];
         let launch = &self.plan.launches[span.launch as usize];
-        let works = match launch.kind {
-            LaunchKind::Merge => {
-                let query = self.merged[span.cta as usize] as usize;
-                let starts = &self.plan.merge.starts;
-                let hit =
-                    self.partials_in_l2(&self.plan.merge.slots[starts[query] as usize..starts[query + 1] as usize]);
-                [Some((Pace::Streams, self.model.merge_cta(starts[query + 1] - starts[query], hit))), None]
-            }
-            LaunchKind::MergeRound(round) => {
-                let round = &self.plan.merge.rounds[round as usize];
-                [
-                    Some((
-                        Pace::Streams,
-                        self.model.round_cta(
-                            round,
-                            span.cta as usize,
-                            self.partials_in_l2(round.row(span.cta as usize)),
-                        ),
-                    )),
-                    None,
-                ]
-            }
-            LaunchKind::MergePrefill => {
-                [Some((Pace::Streams, self.model.merge_cta(self.plan.prefill.partials_of_merged(span.cta), 1.0))), None]
-            }
-            _ => {
-                let work = self.plan.work_of(launch, span.cta);
-                let prefill = self.prefill_loop(launch, &work).map(|work| (Pace::Computes, work));
-                [prefill, self.decode_loop(launch, &work).map(|work| (work.pace(), work))]
-            }
+        let works = if let Some(merging) = self.merge_loop(launch.kind, span.cta) {
+            [Some((Pace::Streams, merging)), None]
+        } else {
+            let work = self.plan.work_of(launch, span.cta);
+            let prefill = self.prefill_loop(launch, &work).map(|work| (Pace::Computes, work));
+            [prefill, self.decode_loop(launch, &work).map(|work| (work.pace(), work))]
         };
         let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
         let cta = &mut self.ctas[slot as usize];
@@ -429,7 +378,7 @@ impl<'a> Simulation<'a> {
             self.ctas[slot as usize].running = 1;
             return self.main_loop_done(slot);
         }
-        if matches!(launch.kind, LaunchKind::Persistent(_)) && self.asks_early(launch, span.cta) {
+        if launch.kind.is_persistent() && self.asks_early(launch, span.cta) {
             self.take_item(span.launch, (sm, span.slot), 0);
         }
         self.settle();
@@ -489,7 +438,7 @@ impl<'a> Simulation<'a> {
         cta.span.loop_end = Nanos(now.round() as u64);
         let epilogue = self.model.epilogue(cta.written);
         let span = cta.span;
-        if matches!(self.plan.launches[span.launch as usize].kind, LaunchKind::Persistent(_)) {
+        if self.plan.launches[span.launch as usize].kind.is_persistent() {
             self.take_item(span.launch, (span.sm as usize, span.slot), 0);
         }
         self.at(now + epilogue, Event::Done(slot));
@@ -504,7 +453,7 @@ impl<'a> Simulation<'a> {
         if matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_)) {
             self.stored[self.plan.cta_work(launch, span.cta).0.at()] = self.through();
         }
-        if matches!(launch.kind, LaunchKind::Persistent(_))
+        if launch.kind.is_persistent()
             && let Some(work) = self.complete_partials(&span)
         {
             self.settle();
@@ -534,7 +483,7 @@ impl<'a> Simulation<'a> {
         let launch = cta.span.launch as usize;
         let progress = &mut self.progress[launch];
         progress.end = self.now;
-        let persistent = matches!(self.plan.launches[launch].kind, LaunchKind::Persistent(_));
+        let persistent = self.plan.launches[launch].kind.is_persistent();
         let held = self.desks.get(&(cta.sm, cta.span.slot)).is_some_and(|desk| !desk.is_empty());
         if persistent && (held || (progress.taken as usize) < progress.ctas.len()) {
             progress.done += 1;
@@ -555,44 +504,6 @@ impl<'a> Simulation<'a> {
         if self.progress[launch].done as usize == self.progress[launch].ctas.len() {
             self.launch_done(launch);
         }
-    }
-
-    /// Counts the partials of a task in; gives the merging of the queries that are complete.
-    fn complete_partials(&mut self, span: &Span) -> Option<MainLoop> {
-        let (pack, head) = self.plan.cta_work(&self.plan.launches[span.launch as usize], span.cta);
-        let heads = self.plan.shape.kv_heads as usize;
-        let fold = self.model.device.merge_kernel.map_or(0, |kernel| kernel.fold);
-        let (mut merged, mut hits) = (Vec::new(), 0.0);
-        for query in self.plan.queries_of(pack) {
-            let partials = self.plan.merge.of(*query).len() as u32;
-            let first = query.at() * heads + head as usize;
-            let before = merged.len();
-            for at in first..first + self.plan.cta_heads(pack, head) as usize {
-                self.missing[at] -= 1;
-                // Few partials that were there when the task began are what it began with, while its KV came.
-                let begun_with = partials <= fold && self.arrived[at] <= span.begin.as_f64();
-                self.arrived[at] = self.now;
-                if self.missing[at] == 0 && partials > 1 && !begun_with {
-                    merged.push(partials);
-                }
-            }
-            if merged.len() > before {
-                hits += self.partials_in_l2(self.plan.merge.of(*query)) * (merged.len() - before) as f64;
-            }
-        }
-        (!merged.is_empty()).then(|| self.model.inline_merge(&merged, hits / merged.len() as f64))
-    }
-
-    /// Bytes that have come through L2 from or for HBM so far.
-    fn through(&self) -> f64 {
-        self.dram_bytes + self.dram_written
-    }
-
-    /// Fraction of the partials in `slots` that L2 still holds.
-    fn partials_in_l2(&self, slots: &[u32]) -> f64 {
-        let now = self.through();
-        let held = |slot: &&u32| self.l2.keeps(self.stored[self.pack_of_slot[**slot as usize] as usize], now);
-        slots.iter().filter(held).count() as f64 / slots.len().max(1) as f64
     }
 
     fn launch_done(&mut self, launch: usize) {
