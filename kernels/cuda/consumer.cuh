@@ -10,7 +10,10 @@ struct Consumer {
 
     __device__ __forceinline__ Consumer(const DecodeParams& params, SharedMemory& memory)
         : p(params), shared(memory) {
-        if ((threadIdx.x & 31) == 0) memory.scratch.tasks[threadIdx.x >> 5].list = 0;
+        if ((threadIdx.x & 31) == 0) {
+            memory.scratch.tasks[threadIdx.x >> 5].list = 0;
+            memory.scratch.query_parity[threadIdx.x >> 5] = 0;
+        }
         __syncwarp();
     }
 
@@ -41,6 +44,16 @@ struct Consumer {
         cursor.advance();
     }
 
+    // The rows of Q of the next task and what comes with them. Every lane gives them back: all have
+    // read there.
+    __device__ __forceinline__ void wait_queries() {
+        u32& parity = shared.scratch.query_parity[threadIdx.x >> 5];
+        barrier_wait(smem_address(&shared.scratch.query_full), parity);
+        __syncwarp();
+        if ((threadIdx.x & 31) == 0) parity ^= 1;
+    }
+    __device__ __forceinline__ void release_queries() { barrier_arrive(smem_address(&shared.scratch.query_empty)); }
+
     template <class S>
     __device__ __forceinline__ void tile(RowState<S>& state, const u32 (&q)[kDim / 16][4], u32 valid,
                                          const Position<S>& at, TraceSpan& span, bool first) {
@@ -69,13 +82,13 @@ struct Consumer {
         Position<S> at;
         RowState<S> state;
         u32 q[kDim / 16][4];
-        TaskInfo& info = shared.scratch.info[cursor.stage];
         Scratch& scratch = shared.scratch;
+        TaskInfo& info = scratch.info;
         TaskQueries<S> queries(p, scratch, info, at);
-        load_q<S>(q, smem_address(shared.ring[cursor.stage]), at);
+        load_q<S>(q, smem_address(shared.queries), at);
         u32 tokens = info.kv_tokens;
         const bool fold_stage = kFoldStage<S> && info.fold_stage != 0;
-        release_stage();
+        release_queries();
         StagedFold<S> staged(p, queries, at, fold_stage);
 #pragma unroll 1
         for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
@@ -102,8 +115,8 @@ struct Consumer {
 
     __device__ __forceinline__ void run() {
         for (;;) {
-            wait_stage();
-            TaskInfo& info = shared.scratch.info[cursor.stage];
+            wait_queries();
+            TaskInfo& info = shared.scratch.info;
             if (info.stop) break;
             TraceSpan span(shared.scratch.times);
             span.begin();

@@ -1,6 +1,6 @@
 // A task that completes a query joins the other partials to its own rows, after its tiles, and
-// writes the output itself. The producer saw that they are there (`complete_heads`), and its
-// arrival at the stage of Q hands on what it has acquired.
+// writes the output itself. The scout saw that they are there (`find_complete`), and its arrivals
+// hand on what it has acquired.
 #pragma once
 #include "epilogue.cuh"
 

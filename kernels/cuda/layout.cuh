@@ -9,7 +9,7 @@
 //   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
-#include "params.cuh"
+#include "async_copy.cuh"
 #include "trace.cuh"
 
 constexpr int kDim = PS_D;
@@ -18,10 +18,18 @@ constexpr int kConsumers = kWarps * 32;
 constexpr int kStages = PS_STAGES;
 constexpr int kMaxRows = PS_ROWS;  // 64 for tile 16 x 16
 constexpr int kMaxTokens = PS_TOKENS;
+// Warps that fetch: in the persistent kernel a scout (scout.cuh) before the producer, elsewhere the
+// producer alone, which does the scout's work itself.
+constexpr int kFetchers = 1 + PS_FUSED;
+constexpr int kThreads = kConsumers + kFetchers * 32;
+// Arrivals that fill a stage: one for bulk copies, which count their bytes besides; else one of each
+// lane, tied to its copies, and one for what the warp wrote by ordinary stores.
+constexpr int kFills = PS_TMA ? 1 : 33;
 // Arrivals that give a stage back: one a warp to bulk copies. To cp.async it is one a lane, since
 // the race checker does not see that one lane speaks for its warp, and it costs nothing there.
 constexpr int kReleases = PS_TMA ? kWarps : kConsumers;
-constexpr int kStageBytes = (kMaxRows > kMaxTokens ? kMaxRows : kMaxTokens) * kDim * 2;
+constexpr int kStageBytes = kMaxTokens * kDim * 2;  // one K or V tile
+constexpr int kQueryBytes = kMaxRows * kDim * 2;    // the rows of Q of a task
 
 // A tile of `Rows` rows lies in a stage as [d / 64][Rows][64]: rows of 128 bytes whose
 // 16-byte chunks are exchanged by row number. It is what a bulk tensor copy with 128-byte
@@ -73,7 +81,7 @@ constexpr u32 kFoldShift = 28;
 template <class S>
 constexpr bool kFoldStage = PS_FUSED && PS_TMA && S::kPerWarp;
 
-// What the producer hands over with the Q stage of a task.
+// What comes with the rows of Q of a task.
 struct alignas(16) TaskInfo {
     u32 num_queries;
     u32 kv_tokens;
@@ -86,6 +94,22 @@ struct alignas(16) TaskInfo {
     PackQuery queries[kMaxRows];
 };
 
+// A task that the scout hands to the producer: which K and V to fetch.
+struct alignas(16) Order {
+    u32 block_begin;
+    u32 kv_tokens;
+    u32 tile;
+    u32 kv_head;
+    u32 heads;
+    u32 folds;  // heads whose other partials are to follow the last tile
+    u32 stop;   // 1: no task, the end
+    u32 unused;
+    PackQuery query;  // whose partials those are
+    u32 blocks[64];   // block of box i, for bulk copies
+};
+// Orders under way: the producer reads one at once, so two never wait for each other long.
+constexpr int kOrders = 2;
+
 // What a warp keeps of its task until the end, in shared memory because registers are short.
 struct alignas(16) WarpTask {
     u32 count;    // queries of its unit; see epilogue.cuh
@@ -97,18 +121,43 @@ struct alignas(16) WarpTask {
 struct Scratch {
     u64 full[kStages];
     u64 empty[kStages];
-    TaskInfo info[kStages];
+    u64 order_full[kOrders];
+    u64 order_empty[kOrders];
+    u64 query_full;
+    u64 query_empty;
+    u32 issued;  // tiles that the producer has asked for
+    u32 unused;
+    TaskInfo info;
+    Order orders[kOrders];
     float row_max[kWarps * 16];
     float row_sum[kWarps * 16];
     // Of the task at hand: two lists for tasks that all warps share, then one per warp.
     PackQuery queries[2 * kMaxRows + kWarps * 16];
     WarpTask tasks[kWarps];
+    u32 query_parity[kWarps];  // in shared memory because registers are short
     TraceTimes times[PS_TRACE ? kWarps : 1];
     alignas(16) u16 p[PS_P_HALVES + 8];
+
+    // By one thread, before all others begin.
+    __device__ __forceinline__ void init() {
+        for (int i = 0; i < kStages; ++i) {
+            barrier_init(smem_address(&full[i]), kFills);
+            barrier_init(smem_address(&empty[i]), kReleases);
+        }
+        for (int i = 0; i < kOrders; ++i) {
+            barrier_init(smem_address(&order_full[i]), 32);
+            barrier_init(smem_address(&order_empty[i]), 32);
+        }
+        barrier_init(smem_address(&query_full), 33);
+        barrier_init(smem_address(&query_empty), kConsumers);
+        issued = 0;
+        fence_barrier_init();
+    }
 };
 
 struct SharedMemory {
     alignas(1024) u8 ring[kStages][kStageBytes];
+    alignas(1024) u8 queries[kQueryBytes];
     Scratch scratch;
 };
 static_assert(sizeof(SharedMemory) <= PS_SHARED_BYTES, "the host gives the kernel enough shared memory");

@@ -84,6 +84,8 @@ struct alignas(64) DecodeParams {
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
     const Start* starts;       // [grid], of the fused kernel
+    u32 read_once;             // 1: packs of few queries mark their KV to leave L2 first
+    u32 unused;
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
 PS_ASSERT_OFFSET(DecodeParams, queries, 512);

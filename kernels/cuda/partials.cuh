@@ -48,11 +48,20 @@ __device__ __forceinline__ void load_fragments(float (&v)[4], const float* row, 
                  : "l"(row + quad_lane * 4));
 }
 
+// A partial is read again soon: it leaves L2 last.
+__device__ __forceinline__ void store_kept(float* to, float a, float b, float c, float d) {
+    asm volatile(
+        "{\n .reg .b64 policy;\n createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n"
+        " st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, policy;\n}" ::"l"(to),
+        "f"(a), "f"(b), "f"(c), "f"(d)
+        : "memory");
+}
+
 // The same the other way, from fragments `a` and `b` of row `r` (0 or 1).
 __device__ __forceinline__ void store_fragments(float* row, u32 quad_lane, const float (&a)[4], const float (&b)[4],
                                                 int r) {
 #if PS_FUSED
-    *(float4*)(row + quad_lane * 4) = make_float4(a[2 * r], a[2 * r + 1], b[2 * r], b[2 * r + 1]);
+    store_kept(row + quad_lane * 4, a[2 * r], a[2 * r + 1], b[2 * r], b[2 * r + 1]);
 #else
     *(float2*)(row + quad_lane * 2) = make_float2(a[2 * r], a[2 * r + 1]);
     *(float2*)(row + 8 + quad_lane * 2) = make_float2(b[2 * r], b[2 * r + 1]);

@@ -1,4 +1,4 @@
-// What the producer reads to know what comes next: items, their queries and blocks, and how many
+// What the scout reads to know what comes next: items, their queries and blocks, and how many
 // partials have arrived.
 #pragma once
 #include "layout.cuh"
@@ -24,20 +24,9 @@ __device__ __forceinline__ Item load_item(const Item* from) {
     return item;
 }
 
-// Block of the `nth` unit of 2^`shift` tokens from the start of the pack's KV.
-__device__ __forceinline__ u32 block_of(const DecodeParams& p, const Item& item, u32 nth, u32 shift) {
+// Block of the `nth` unit of 2^`shift` tokens from the start of KV that begins with entry
+// `block_begin` of the block list.
+__device__ __forceinline__ u32 block_of(const DecodeParams& p, u32 block_begin, u32 kv_tokens, u32 nth, u32 shift) {
     u32 token = nth << shift;
-    return token < item.kv_tokens ? __ldg(p.block_ids + item.block_begin + (token >> p.block_shift)) : 0;
+    return token < kv_tokens ? __ldg(p.block_ids + block_begin + (token >> p.block_shift)) : 0;
 }
-
-// The item that comes next, fetched in steps between the last tiles of the one at hand: each
-// step uses what the one before asked for, and none is waited for.
-struct Ahead {
-    u32 index;
-    u32 claim;  // lane 0: the place in the queue that was asked for
-    u32 step;
-    Item item;
-    uint4 query;        // entry `lane` of its list
-    u32 blocks, later;  // blocks of its boxes `lane` and `32 + lane`
-    u32 seen[4];        // arrivals at that query for the first heads
-};

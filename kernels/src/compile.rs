@@ -13,7 +13,7 @@ use crate::error::KernelError;
 use crate::spec::{Arch, KernelSpec};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 15] = [
+const HEADERS: [(&str, &str); 16] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -26,6 +26,7 @@ const HEADERS: [(&str, &str); 15] = [
     ("partials.cuh", include_str!("../cuda/partials.cuh")),
     ("producer.cuh", include_str!("../cuda/producer.cuh")),
     ("queue.cuh", include_str!("../cuda/queue.cuh")),
+    ("scout.cuh", include_str!("../cuda/scout.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("trace.cuh", include_str!("../cuda/trace.cuh")),
     ("warpgroup.cuh", include_str!("../cuda/warpgroup.cuh")),

@@ -81,6 +81,8 @@ pub(crate) struct DecodeParams {
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
     pub(crate) starts: u64,
+    pub(crate) read_once: u32,
+    pub(crate) unused: u32,
 }
 
 /// One row of a merge: partials of one query, joined in order.

@@ -1,14 +1,18 @@
 //! What to compile: the options of one decode kernel, and the shared memory that follows from them.
 //!
-//! A ring stage holds one K or V tile (or Q): `max(m, n) * d * 2` bytes. The number of stages is what fits when the
-//! wanted number of CTAs share an SM, at least 3 (Q, K and V of one tile) and at most [`MAX_STAGES`].
-//! Worked: m = 64, n = 64, d = 128 gives 16 KiB; two CTAs on an SM of 228 KiB may take 113 KiB each, so 6 stages.
+//! A ring stage holds one K or V tile: `n * d * 2` bytes; the rows of Q, `m * d * 2` bytes, have a place of their own.
+//! The number of stages is what fits when the wanted number of CTAs share an SM, at least [`LEAST_STAGES`] and at most
+//! [`MAX_STAGES`]. Worked: m = 64, n = 64, d = 128 gives 16 KiB for each; two CTAs on an SM of 228 KiB may take 113 KiB
+//! each, so 5 stages.
 
 use crate::error::KernelError;
 use crate::plan::{Dtype, Tile};
 
 /// More stages than this bring nothing: the memory system is full.
 const MAX_STAGES: u32 = 12;
+
+/// K and V of one tile.
+const LEAST_STAGES: u32 = 2;
 
 /// A compile target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,14 +90,14 @@ impl KernelSpec {
         if arch.capability != 90 && wide { 1 } else { self.ctas_per_sm }
     }
 
-    /// Warps that compute; one more fetches.
+    /// Warps that compute; others fetch.
     pub fn consumer_warps(&self) -> u32 {
         4
     }
 
-    /// Threads of a CTA.
+    /// Threads of a CTA: the consumers, the producer, and in a persistent kernel the scout.
     pub fn threads(&self) -> u32 {
-        (self.consumer_warps() + 1) * 32
+        (self.consumer_warps() + 1 + u32::from(self.fused)) * 32
     }
 
     /// Rows of Q in a stage.
@@ -107,7 +111,7 @@ impl KernelSpec {
     }
 
     fn stage_bytes(&self) -> u32 {
-        self.rows().max(self.tokens()) * self.head_dim * 2
+        self.tokens() * self.head_dim * 2
     }
 
     /// 16-bit values of P that pass through shared memory: those of tiles whose rows several warps share.
@@ -116,13 +120,18 @@ impl KernelSpec {
         self.tiles.iter().filter(shared).map(|t| t.m * (t.n + 8)).max().unwrap_or(0)
     }
 
+    /// Rows of Q of one task.
+    fn query_bytes(&self) -> u32 {
+        self.rows() * self.head_dim * 2
+    }
+
     fn scratch_bytes(&self, stages: u32) -> u32 {
-        let barriers = stages * 16;
-        let info = stages * (32 + self.rows() * 16);
+        let barriers = stages * 16 + 64;
+        let info = 32 + self.rows() * 16 + 2 * 304;
         let exchange = self.consumer_warps() * 16 * 8;
         let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
-        let tasks = self.consumer_warps() * 16;
+        let tasks = self.consumer_warps() * 20;
         let times = 32 * if self.trace { self.consumer_warps() } else { 1 };
         // Alignment of each part and of the whole to 1 KiB.
         (barriers + info + exchange + queries + tasks + times + p + 64).next_multiple_of(1024)
@@ -134,25 +143,28 @@ impl KernelSpec {
         let stages = if self.stages > 0 {
             self.stages
         } else {
-            (1..=self.ctas_per_sm.max(1)).rev().map(|ctas| self.stages_at(arch, ctas)).find(|&s| s >= 3).unwrap_or(0)
+            (1..=self.ctas_per_sm.max(1)).rev().map(|ctas| self.stages_at(arch, ctas)).find(|&s| s >= LEAST_STAGES).unwrap_or(0)
         };
-        if stages < 3 || stages * self.stage_bytes() + self.scratch_bytes(stages) > arch.shared_per_cta {
+        if stages < LEAST_STAGES || self.shared_with(stages) > arch.shared_per_cta {
             return Err(KernelError::Unsupported(format!("tiles {:?} do not fit the shared memory", self.tiles)));
         }
         Ok(stages)
     }
 
+    fn shared_with(&self, stages: u32) -> u32 {
+        stages * self.stage_bytes() + self.query_bytes() + self.scratch_bytes(stages)
+    }
+
     /// Ring stages that fit when `ctas` CTAs share an SM.
     fn stages_at(&self, arch: &Arch, ctas: u32) -> u32 {
         let budget = (arch.shared_per_sm / ctas).saturating_sub(1024).min(arch.shared_per_cta);
-        let fits = |s: u32| s * self.stage_bytes() + self.scratch_bytes(s) <= budget;
+        let fits = |s: u32| self.shared_with(s) <= budget;
         (1..=MAX_STAGES).rev().find(|&s| fits(s)).unwrap_or(0)
     }
 
     /// Dynamic shared memory of a CTA in bytes.
     pub fn shared_bytes(&self, arch: &Arch) -> Result<u32, KernelError> {
-        let stages = self.stages_on(arch)?;
-        Ok(stages * self.stage_bytes() + self.scratch_bytes(stages))
+        Ok(self.shared_with(self.stages_on(arch)?))
     }
 
     /// Refuses tiles that the kernel's four warps cannot divide.

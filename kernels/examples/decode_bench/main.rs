@@ -14,7 +14,7 @@ mod packer;
 
 use kernels::{
     Arch, Compiler, Decode, DecodeOptions, DecodeShape, Dtype, Gpu, KernelSpec, KvCache, KvLayout, PlanArrays,
-    Protocol, Strategy, Stream, fill_random, random_value,
+    Protocol, Strategy, Stream, TraceRecord, fill_random, random_value,
 };
 
 struct Row {
@@ -263,7 +263,7 @@ fn run_variant(
     time_cold(setup, &decode, &cold, flush)
 }
 
-/// One cold run's trace: when records begin and end, and how long their parts take.
+/// One cold run's trace: where the time of a CTA goes.
 fn stages(setup: &Setup, decode: &Decode) {
     setup.cold.flush.as_ref().unwrap().fill(1, &setup.stream).unwrap();
     setup.stream.synchronize().unwrap();
@@ -275,30 +275,35 @@ fn stages(setup: &Setup, decode: &Decode) {
     let start = records[0].begin_ns;
     let end = records.iter().map(|r| r.end_ns).max().unwrap();
     println!("\n{} records, {lost} lost, {} ns from first begin to last end", records.len(), end - start);
-    let mut order = std::collections::HashMap::<u32, usize>::new();
-    let mut groups: [Vec<[f64; 5]>; 6] = std::array::from_fn(|_| Vec::new());
+    let mut ctas = std::collections::BTreeMap::<u32, Vec<TraceRecord>>::new();
     for r in &records {
-        let nth = order.entry(r.cta).or_default();
-        let ns = |a: u64, b: u64| (b.saturating_sub(a)) as f64 / 1.755;
-        groups[(*nth).min(5)].push([
-            (r.begin_ns - start) as f64,
-            ns(r.begin_clock, r.first_tile_clock),
-            ns(r.first_tile_clock, r.main_done_clock),
-            ns(r.main_done_clock, r.end_clock),
-            (r.end_ns - start) as f64,
-        ]);
-        *nth += 1;
-    }
-    for (nth, group) in groups.iter().enumerate().filter(|(_, g)| !g.is_empty()) {
-        let mut text = format!("  nth {nth}: {:5} records", group.len());
-        for (i, what) in ["begin", "first tile", "main", "finish", "end"].iter().enumerate() {
-            let mut v: Vec<f64> = group.iter().map(|g| g[i]).collect();
-            v.sort_by(f64::total_cmp);
-            text += &format!("; {what} {:.0} {:.0} {:.0}", v[v.len() / 20], v[v.len() / 2], v[v.len() * 19 / 20]);
+        let list = ctas.entry(r.cta).or_default();
+        // The four heads of a wide tile run side by side: the first stands for them.
+        let beside = |l: &TraceRecord| l.task == r.task && l.kv_head != r.kv_head && r.begin_clock < l.main_done_clock;
+        if !list.last().is_some_and(beside) {
+            list.push(*r);
         }
-        println!("{text}");
     }
+    let us = |from: u64, to: u64| to.saturating_sub(from) as f64 / (1e3 * CLOCKS_PER_NS);
+    let mut parts = [0.0; 6];
+    for list in ctas.values() {
+        parts[0] += (list[0].begin_ns - start) as f64 / 1e3;
+        parts[1] += list.windows(2).map(|w| us(w[0].end_clock, w[1].begin_clock)).sum::<f64>();
+        parts[2] += list.iter().map(|r| us(r.begin_clock, r.first_tile_clock)).sum::<f64>();
+        parts[3] += list.iter().map(|r| us(r.first_tile_clock, r.main_done_clock)).sum::<f64>();
+        parts[4] += list.iter().map(|r| us(r.main_done_clock, r.end_clock)).sum::<f64>();
+        parts[5] += (end - list.iter().map(|r| r.end_ns).max().unwrap()) as f64 / 1e3;
+    }
+    let tasks = ctas.values().map(Vec::len).sum::<usize>() as f64;
+    print!("  {} CTAs, {:.1} tasks each; us a CTA (a task):", ctas.len(), tasks / ctas.len() as f64);
+    for (part, what) in parts.iter().zip(["before", "between", "first tile", "tiles", "finish", "after"]) {
+        print!(" {what} {:.1} ({:.2})", part / ctas.len() as f64, part / tasks);
+    }
+    println!();
 }
+
+/// Clocks of an SM of an H200 in a nanosecond.
+const CLOCKS_PER_NS: f64 = 1.755;
 
 /// The protocol with the flush buffer that all variants share.
 fn time_cold(setup: &Setup, decode: &Decode, protocol: &Protocol, _flush: &kernels::DeviceBuffer) -> f64 {

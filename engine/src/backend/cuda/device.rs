@@ -80,8 +80,7 @@ pub(super) fn compiled(compiler: &Compiler) -> Result<Vec<KernelResources>> {
                 warps: resources.threads / 32,
                 registers: resources.registers,
                 shared: Some(Bytes(u64::from(resources.shared_bytes))),
-                // One stage of the ring holds Q; each of the others a K or V tile.
-                in_flight: Some(Bytes(u64::from((stages - 1) * n * heads * 128 * 2))),
+                in_flight: Some(Bytes(u64::from(stages * n * heads * 128 * 2))),
                 step: None,
                 heads,
             });
