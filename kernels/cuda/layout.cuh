@@ -105,7 +105,7 @@ struct alignas(16) Order {
     u32 stop;   // 1: no task, the end
     u32 unused;
     PackQuery query;  // whose partials those are
-    u32 blocks[64];   // block of box i, for bulk copies
+    u32 blocks[32];   // block of box i, for bulk copies
 };
 // Orders under way: the producer reads one at once, so two never wait for each other long.
 constexpr int kOrders = 2;

@@ -15,8 +15,8 @@ typedef unsigned long long u64;
 #define PS_ASSERT_OFFSET(type, field, at) static_assert(sizeof(type) > at, #type "::" #field)
 #endif
 
-// One entry of the work queue: a pack of queries over one run of KV blocks, for
-// `head_count` consecutive KV heads. 32 bytes, so that one lane reads it in two loads.
+// A piece of work: a pack of queries over one run of KV blocks, for
+// `head_count` consecutive KV heads.
 struct alignas(16) Item {
     u32 query_begin;  // first entry in `pack_queries`
     u32 num_queries;  // entries of `pack_queries`; num_queries * group <= m
@@ -41,13 +41,14 @@ struct alignas(16) PackQuery {
 };
 static_assert(sizeof(PackQuery) == 16, "PackQuery is 16 bytes");
 
-// What the producer needs of a CTA's first item, in one place: one step to memory, not two.
-struct alignas(16) Start {
+// An item with what a CTA needs to begin it: one step to memory brings all.
+struct alignas(16) Entry {
     Item item;
-    PackQuery queries[32];
-    u32 blocks[64];  // block of box i
+    u32 blocks[32];         // block of box i
+    PackQuery queries[22];  // the first ones
 };
-static_assert(sizeof(Start) == 800, "Start is 800 bytes");
+static_assert(sizeof(Entry) == 512, "Entry is 512 bytes");
+static constexpr u32 kEntryQueries = 22;
 
 // A tensor map is opaque: 128 bytes, aligned to 64.
 struct alignas(64) TensorMap {
@@ -68,7 +69,7 @@ struct alignas(64) DecodeParams {
     float* part_lse;           // [slots, Hq]
     const PackQuery* pack_queries;  // queries of the packs, one run per pack
     const u32* block_ids;      // KV blocks of the packs, one run per pack
-    const Item* items;         // [num_items]
+    const Entry* entries;      // [num_items], the work queue
     u32* arrivals;             // [Q, Hkv], zero before and after each launch
     u32* queue;                // [2]: next item, CTAs done; zero before and after
     u32* trace;                // records written, records lost, 14 reserved words, records
@@ -83,7 +84,6 @@ struct alignas(64) DecodeParams {
     u32 box_shift;             // log2(tokens per bulk tensor copy)
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
-    const Start* starts;       // [grid], of the fused kernel
     u32 read_once;             // 1: packs of few queries mark their KV to leave L2 first
     u32 unused;
 };

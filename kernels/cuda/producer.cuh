@@ -34,7 +34,7 @@ struct Producer {
     struct Task {
         u32 block_begin, kv_tokens, tile, kv_head, heads, folds, stop;
         uint4 query;
-        u32 blocks, later;  // blocks of boxes `lane` and `32 + lane`
+        u32 blocks;  // block of box `lane`
     };
 
     __device__ __forceinline__ Task take_order() {
@@ -52,7 +52,6 @@ struct Producer {
         task.query = *(const uint4*)&order.query;
 #if PS_TMA
         task.blocks = order.blocks[lane];
-        task.later = order.blocks[32 + lane];
 #endif
         barrier_arrive(smem_address(&shared.scratch.order_empty[orders.stage]));
         orders.advance();
@@ -110,7 +109,7 @@ struct Producer {
         const TensorMap* k_map = S::kPerWarp ? &p.k_map4 : &p.k_map;
         const TensorMap* v_map = S::kPerWarp ? &p.v_map4 : &p.v_map;
         const u32 per_tile = S::kTokens >> shift;
-        u32 blocks = task.blocks, later = task.later;
+        u32 blocks = task.blocks, later = block_at(task, 32 + lane, shift);
         const u32 total = (task.kv_tokens + (1u << shift) - 1) >> shift;
 #pragma unroll 1
         for (u32 first = 0; first < total; first += per_tile) {
@@ -213,6 +212,7 @@ struct Producer {
     // Scout and producer in one warp: the one item of a CTA, head after head.
     __device__ void run_with(Scout& scout) {
         const Item& item = scout.item;
+        scout.load_rest();
         const u32 step = scout.wide() ? 4 : 1;
 #pragma unroll 1
         for (u32 h = 0; h < item.head_count; h += step) {

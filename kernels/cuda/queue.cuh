@@ -2,10 +2,17 @@
 // partials have arrived.
 #pragma once
 #include "layout.cuh"
+#ifndef PS_ACQ
+#define PS_ACQ 0
+#endif
 
 __device__ __forceinline__ u32 load_relaxed(const u32* p) {
     u32 r;
+#if PS_ACQ
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+#else
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+#endif
     return r;
 }
 

@@ -14,6 +14,9 @@
 // The next item is claimed when at most so many tiles of those handed over are yet to be fetched: early
 // enough that its order is there when the producer wants it, late enough that no CTA holds what
 // another could begin.
+#ifndef PS_ACQ
+#define PS_ACQ 0
+#endif
 #ifndef PS_AHEAD
 #define PS_AHEAD 8
 #endif
@@ -25,46 +28,30 @@ struct Scout {
     RingCursor<kOrders> orders;
     u32 query_parity;
     u32 handed;  // tiles of all orders so far
-    u32 index;   // place of the item in the queue
     Item item;
-    uint4 query;        // entry `lane` of its list
-    u32 blocks, later;  // blocks of its boxes `lane` and `32 + lane`
-    u32 complete;       // heads of this lane's query whose other partials are there, as bits from kFoldShift on
-    bool fold_stage;    // those of the one query come through the ring
+    uint4 query;      // entry `lane` of its list
+    u32 block;        // block of its box `lane`
+    u32 complete;     // heads of this lane's query whose other partials are there, as bits from kFoldShift on
+    bool fold_stage;  // those of the one query come through the ring
 
+    // The first item of a CTA is its own number. Asked for before the CTA is set up.
     __device__ __forceinline__ Scout(const DecodeParams& params, SharedMemory& memory)
         : p(params), shared(memory), lane(threadIdx.x & 31), query_parity(0), handed(0), complete(0), fold_stage(false) {}
 
-    // The first item of a CTA is its own number. Asked for before the CTA is set up; in the fused
-    // kernel all that it needs lies in one record.
-    __device__ __forceinline__ void start() {
-        index = blockIdx.x;
-#if PS_FUSED
-        const Start* start = p.starts + blockIdx.x;
-        item = load_item(&start->item);
-        query = __ldg((const uint4*)start->queries + lane);
-#if PS_TMA
-        blocks = __ldg(start->blocks + lane);
-        later = __ldg(start->blocks + 32 + lane);
-#endif
-#else
-        load_next();
-#endif
-    }
-
     __device__ __forceinline__ bool wide() const { return kWideTiles >> item.tile & 1; }
 
-    // Item `index`, its queries and its blocks.
-    __device__ __forceinline__ void load_next() {
-        if (index >= p.num_items) return;
-        item = load_item(p.items + index);
-        const uint4* queries = (const uint4*)(p.pack_queries + item.query_begin);
-        query = lane < item.num_queries ? __ldg(queries + lane) : make_uint4(0, 0, 0, 0);
-#if PS_TMA
-        const u32 shift = wide() ? 4 : p.box_shift;
-        blocks = block_of(p, item.block_begin, item.kv_tokens, lane, shift);
-        later = block_of(p, item.block_begin, item.kv_tokens, 32 + lane, shift);
-#endif
+    __device__ __forceinline__ void load(u32 index) {
+        const Entry* entry = p.entries + index;
+        item = load_item(&entry->item);
+        block = __ldg(entry->blocks + lane);
+        query = lane < kEntryQueries ? __ldg((const uint4*)entry->queries + lane) : make_uint4(0, 0, 0, 0);
+    }
+
+    // Queries that the entry has no room for.
+    __device__ __forceinline__ void load_rest() {
+        if (lane >= kEntryQueries && lane < item.num_queries) {
+            query = __ldg((const uint4*)(p.pack_queries + item.query_begin) + lane);
+        }
     }
 
 #if PS_FUSED
@@ -74,16 +61,15 @@ struct Scout {
         return tiles;
     }
 
-    // The queue gives the items in the plan's order to whoever comes.
-    __device__ __forceinline__ void claim() {
-        u32 place = 0;
-        if (lane == 0) {
-            while ((int)(handed - issued()) > PS_AHEAD) __nanosleep(32);
-            place = gridDim.x + atomicAdd(p.queue, 1u);
-        }
-        index = __shfl_sync(0xffffffffu, place, 0);
-        load_next();
+    // Whether no more than PS_AHEAD tiles are to be fetched when `more` have been handed over.
+    __device__ __forceinline__ bool near_end(u32 more) {
+        u32 near = 0;
+        if (lane == 0) near = (int)(handed + more - issued()) <= PS_AHEAD;
+        return __shfl_sync(0xffffffffu, near, 0);
     }
+
+    // Lane 0 gets the next place in the queue, which gives the items in the plan's order to whoever comes.
+    __device__ __forceinline__ u32 claim() { return lane == 0 ? gridDim.x + atomicAdd(p.queue, 1u) : 0; }
 
     // The heads of this lane's query, from `kv_head` on, for which all other partials are there:
     // the consumers join those to their rows and write the output themselves. Asked only where
@@ -104,7 +90,7 @@ struct Scout {
         u32 folds = 0;
 #if PS_FUSED
         // With the arrivals at the barriers this makes the partials visible to all others of the CTA.
-        if (__any_sync(0xffffffffu, complete != 0)) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+        if (!PS_ACQ && __any_sync(0xffffffffu, complete != 0)) asm volatile("fence.acq_rel.gpu;" ::: "memory");
         if (PS_TMA && wide()) {
             const bool fits = (query.w - 1) * (kDim * 16) << p.group_shift <= kStageBytes;
             folds = __shfl_sync(0xffffffffu, item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
@@ -114,8 +100,7 @@ struct Scout {
         __syncwarp();
         Order& order = shared.scratch.orders[orders.stage];
 #if PS_TMA
-        order.blocks[lane] = blocks;
-        order.blocks[32 + lane] = later;
+        order.blocks[lane] = block;
 #endif
         if (lane == 0) {
             order.block_begin = item.block_begin;
@@ -219,19 +204,33 @@ struct Scout {
     }
 
 #if PS_FUSED
+    // What the next task needs is asked for step by step while this one is handed over, and each
+    // step is waited for as late as can be.
     __device__ void run() {
+        u32 index = blockIdx.x;
         bool fresh = true;  // no partial can be there
         while (index < p.num_items) {
-            const u32 step = wide() ? 4 : 1;
+            const u32 step = wide() ? 4 : 1, end = item.head_begin + item.head_count;
+            bool claimed = false;
+            u32 place = 0;
+            load_rest();
 #pragma unroll 1
-            for (u32 h = 0; h < item.head_count; h += step) {
-                const u32 kv_head = item.head_begin + h, heads = min(item.head_count - h, step);
+            for (u32 kv_head = item.head_begin; kv_head < end; kv_head += step) {
+                const u32 heads = min(end - kv_head, step);
+                const bool early = kv_head + step >= end && near_end(2 * tiles_of(item));
                 if (!fresh) find_complete(kv_head, heads);
+                if (early) place = claim();
+                claimed |= early;
                 fresh = false;
                 hand_order(kv_head, heads);
                 hand_queries(kv_head, heads);
             }
-            claim();
+            if (!claimed) {
+                while (!near_end(0)) __nanosleep(32);
+                place = claim();
+            }
+            index = __shfl_sync(0xffffffffu, place, 0);
+            if (index < p.num_items) load(index);
         }
         hand_stop();
         // The last CTA out resets the counters.

@@ -15,7 +15,7 @@ use crate::cache::{KvCache, tensor_map};
 use crate::compile::{Compiler, Resources};
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Event, Function, Gpu, Stream};
-use crate::lists::{heads_per_item, items, mark_joined, merge_rows, owners, pack_queries, starts};
+use crate::lists::{entries, heads_per_item, items, mark_joined, merge_rows, owners, pack_queries};
 use crate::params::{DecodeParams, Item, MergeParams, PackQuery, TraceRecord};
 use crate::plan::{DecodeShape, MergeRows, Phase, PlanArrays, Tile};
 use crate::spec::KernelSpec;
@@ -60,7 +60,7 @@ struct Launch {
     function: Function,
     params: DecodeParams,
     grid: u32,
-    _items: DeviceBuffer,
+    _entries: DeviceBuffer,
 }
 
 /// A merge as its own launch: one CTA a row.
@@ -333,20 +333,14 @@ impl Decode {
             params.k_map4 = tensor_map(&cache.k, shape, cache, 16, 4)?;
             params.v_map4 = tensor_map(&cache.v, shape, cache, 16, 4)?;
         }
-        if spec.fused {
-            let queries = pack_queries(call.plan, call.owners);
-            let wide = |tile: u32| spec.tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
-            let tokens = |tile| if wide(tile) { 16 } else { 1 << params.box_shift };
-            let first = items.get(..grid as usize).unwrap_or(items);
-            let starts = gpu.upload(&starts(first, &queries, call.plan.block_ids, tokens, shape.block_size))?;
-            params.starts = starts.address();
-            self.held.push(starts);
-        }
-        let buffer = gpu.upload(items)?;
-        params.items = buffer.address();
+        let queries = pack_queries(call.plan, call.owners);
+        let wide = |tile: u32| spec.tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
+        let tokens = |tile| if wide(tile) { 16 } else { 1 << params.box_shift };
+        let buffer = gpu.upload(&entries(items, &queries, call.plan.block_ids, tokens, shape.block_size))?;
+        params.entries = buffer.address();
         params.num_items = items.len() as u32;
         self.kernels.push((spec.tiles.clone(), function.resources(), residency));
-        self.launches.push(Launch { function, params, grid, _items: buffer });
+        self.launches.push(Launch { function, params, grid, _entries: buffer });
         Ok(())
     }
 

@@ -214,7 +214,7 @@ mod sealed {
     impl Sealed for crate::params::Item {}
     impl Sealed for crate::params::MergeRow {}
     impl Sealed for crate::params::PackQuery {}
-    impl Sealed for crate::params::Start {}
+    impl Sealed for crate::params::Entry {}
     impl Sealed for crate::TraceRecord {}
 }
 

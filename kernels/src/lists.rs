@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::params::{Item, MergeRow, PackQuery, Start};
+use crate::params::{Entry, Item, MergeRow, PackQuery};
 use crate::plan::{MergeRows, Phase, PlanArrays, Tile};
 
 /// The query and the place of each slot of the plan, with all places of its query.
@@ -106,28 +106,27 @@ pub(crate) fn items(
     items
 }
 
-/// What the first CTAs begin with: `box_tokens` says how many tokens a box of an item's tile has, `block_size` how many
-/// a block.
-pub(crate) fn starts(
+/// The work queue: `box_tokens` says how many tokens a box of an item's tile has, `block_size` how many a block.
+pub(crate) fn entries(
     items: &[Item],
     queries: &[PackQuery],
     block_ids: &[u32],
     box_tokens: impl Fn(u32) -> u32,
     block_size: u32,
-) -> Vec<Start> {
-    let start = |item: &Item| {
+) -> Vec<Entry> {
+    let entry = |item: &Item| {
         let own = queries.iter().skip(item.query_begin as usize).take(item.num_queries as usize);
         let tokens = box_tokens(item.tile);
-        let mut start =
-            Start { item: *item, queries: [PackQuery::default(); Start::QUERIES], blocks: [0; Start::BLOCKS] };
-        start.queries.iter_mut().zip(own).for_each(|(to, from)| *to = *from);
-        for (to, token) in start.blocks.iter_mut().zip((0..item.kv_tokens).step_by(tokens as usize)) {
+        let mut entry =
+            Entry { item: *item, blocks: [0; Entry::BLOCKS], queries: [PackQuery::default(); Entry::QUERIES] };
+        entry.queries.iter_mut().zip(own).for_each(|(to, from)| *to = *from);
+        for (to, token) in entry.blocks.iter_mut().zip((0..item.kv_tokens).step_by(tokens as usize)) {
             let at = (item.block_begin + token / block_size) as usize;
             *to = block_ids.get(at).copied().unwrap_or(0);
         }
-        start
+        entry
     };
-    items.iter().map(start).collect()
+    items.iter().map(entry).collect()
 }
 
 #[cfg(test)]
@@ -168,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn a_start_holds_its_item_with_its_queries_and_the_blocks_of_its_boxes() {
+    fn an_entry_holds_its_item_with_its_queries_and_the_blocks_of_its_boxes() {
         let query = |query| PackQuery { query, ..PackQuery::default() };
         let item = Item { query_begin: 1, num_queries: 2, block_begin: 1, kv_tokens: 40, tile: 1, ..Item::default() };
         let queries = [query(7), query(8), query(9), query(10)];
-        let starts = starts(&[item], &queries, &[4, 5, 6, 7], |tile| 16 * tile, 32);
-        assert_eq!(starts[0].item, item);
-        assert_eq!(&starts[0].queries[..3], &[query(8), query(9), PackQuery::default()]);
-        assert_eq!(&starts[0].blocks[..4], &[5, 5, 6, 0]);
+        let entries = entries(&[item], &queries, &[4, 5, 6, 7], |tile| 16 * tile, 32);
+        assert_eq!(entries[0].item, item);
+        assert_eq!(&entries[0].queries[..3], &[query(8), query(9), PackQuery::default()]);
+        assert_eq!(&entries[0].blocks[..4], &[5, 5, 6, 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::mem::{align_of, offset_of, size_of};
 
-/// One entry of a launch's work list: a pack of queries over a run of KV blocks, for some KV heads in a row.
+/// A piece of work: a pack of queries over a run of KV blocks, for some KV heads in a row.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Item {
@@ -28,19 +28,18 @@ pub(crate) struct PackQuery {
     pub(crate) count: u32,
 }
 
-/// A CTA's first item with all that its producer needs to begin: [`Self::QUERIES`] of its queries, and the blocks of
-/// its first boxes.
+/// An item with what a CTA needs to begin it: the blocks of its first boxes and the first of its queries.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Start {
+pub(crate) struct Entry {
     pub(crate) item: Item,
-    pub(crate) queries: [PackQuery; Start::QUERIES],
-    pub(crate) blocks: [u32; Start::BLOCKS],
+    pub(crate) blocks: [u32; Entry::BLOCKS],
+    pub(crate) queries: [PackQuery; Entry::QUERIES],
 }
 
-impl Start {
-    pub(crate) const QUERIES: usize = 32;
-    pub(crate) const BLOCKS: usize = 64;
+impl Entry {
+    pub(crate) const BLOCKS: usize = 32;
+    pub(crate) const QUERIES: usize = 22;
 }
 
 /// An encoded tensor map; opaque to us.
@@ -65,7 +64,7 @@ pub(crate) struct DecodeParams {
     pub(crate) part_lse: u64,
     pub(crate) pack_queries: u64,
     pub(crate) block_ids: u64,
-    pub(crate) items: u64,
+    pub(crate) entries: u64,
     pub(crate) arrivals: u64,
     pub(crate) queue: u64,
     pub(crate) trace: u64,
@@ -80,7 +79,6 @@ pub(crate) struct DecodeParams {
     pub(crate) box_shift: u32,
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
-    pub(crate) starts: u64,
     pub(crate) read_once: u32,
     pub(crate) unused: u32,
 }
@@ -149,13 +147,13 @@ impl TraceRecord {
 const _: () = {
     assert!(size_of::<Item>() == 32 && align_of::<Item>() == 16);
     assert!(offset_of!(Item, head_begin) == 24);
-    assert!(size_of::<Start>() == 800 && offset_of!(Start, blocks) == 544);
+    assert!(size_of::<Entry>() == 512 && offset_of!(Entry, queries) == 160);
     assert!(size_of::<TensorMap>() == 128);
     assert!(size_of::<DecodeParams>() == 704 && align_of::<DecodeParams>() == 64);
     assert!(offset_of!(DecodeParams, queries) == 512);
     assert!(offset_of!(DecodeParams, stride_block) == 616);
     assert!(offset_of!(DecodeParams, num_items) == 640);
-    assert!(offset_of!(DecodeParams, starts) == 672);
+    assert!(offset_of!(DecodeParams, read_once) == 672);
     assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 72);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

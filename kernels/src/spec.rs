@@ -127,7 +127,7 @@ impl KernelSpec {
 
     fn scratch_bytes(&self, stages: u32) -> u32 {
         let barriers = stages * 16 + 64;
-        let info = 32 + self.rows() * 16 + 2 * 304;
+        let info = 32 + self.rows() * 16 + 2 * 176;
         let exchange = self.consumer_warps() * 16 * 8;
         let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
