@@ -47,10 +47,13 @@ struct Consumer {
     // The rows of Q of the next task and what comes with them. Every lane gives them back: all have
     // read there.
     __device__ __forceinline__ void wait_queries() {
-        u32& parity = shared.scratch.query_parity[threadIdx.x >> 5];
+        // Read anew, or the address of the parity would be kept in a register during the tiles.
+        u32 thread;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+        u32& parity = shared.scratch.query_parity[thread >> 5];
         barrier_wait(smem_address(&shared.scratch.query_full), parity);
         __syncwarp();
-        if ((threadIdx.x & 31) == 0) parity ^= 1;
+        if ((thread & 31) == 0) parity ^= 1;
     }
     __device__ __forceinline__ void release_queries() { barrier_arrive(smem_address(&shared.scratch.query_empty)); }
 

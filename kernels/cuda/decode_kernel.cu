@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, PS_MIN_CTAS)
     SharedMemory& shared = *(SharedMemory*)memory;
     const u32 warp = threadIdx.x >> 5;
     Scout scout(p, shared);
-    if (warp == kWarps + kFetchers - 1) scout.load(blockIdx.x);
+    if (warp == kWarps + kFetchers - 1) scout.work = load_work(p, blockIdx.x, scout.lane);
     if (threadIdx.x == 0) shared.scratch.init();
     __syncthreads();
     if (warp < kWarps) {

@@ -211,7 +211,7 @@ struct Producer {
 
     // Scout and producer in one warp: the one item of a CTA, head after head.
     __device__ void run_with(Scout& scout) {
-        const Item& item = scout.item;
+        const Item& item = scout.work.item;
         scout.load_rest();
         const u32 step = scout.wide() ? 4 : 1;
 #pragma unroll 1

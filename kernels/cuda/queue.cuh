@@ -2,17 +2,10 @@
 // partials have arrived.
 #pragma once
 #include "layout.cuh"
-#ifndef PS_ACQ
-#define PS_ACQ 0
-#endif
 
-__device__ __forceinline__ u32 load_relaxed(const u32* p) {
+__device__ __forceinline__ u32 load_acquire(const u32* p) {
     u32 r;
-#if PS_ACQ
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
-#else
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
-#endif
     return r;
 }
 
@@ -36,4 +29,18 @@ __device__ __forceinline__ Item load_item(const Item* from) {
 __device__ __forceinline__ u32 block_of(const DecodeParams& p, u32 block_begin, u32 kv_tokens, u32 nth, u32 shift) {
     u32 token = nth << shift;
     return token < kv_tokens ? __ldg(p.block_ids + block_begin + (token >> p.block_shift)) : 0;
+}
+
+// What a lane of the scout holds of an item.
+struct Work {
+    Item item;
+    uint4 query;  // entry `lane` of its list
+    u32 block;    // block of its box `lane`
+};
+
+__device__ __forceinline__ Work load_work(const DecodeParams& p, u32 index, u32 lane) {
+    const Entry* entry = p.entries + index;
+    const bool listed = lane < kEntryQueries;
+    return {load_item(&entry->item), listed ? __ldg((const uint4*)entry->queries + lane) : make_uint4(0, 0, 0, 0),
+            __ldg(entry->blocks + lane)};
 }

@@ -14,11 +14,8 @@
 // The next item is claimed when at most so many tiles of those handed over are yet to be fetched: early
 // enough that its order is there when the producer wants it, late enough that no CTA holds what
 // another could begin.
-#ifndef PS_ACQ
-#define PS_ACQ 0
-#endif
 #ifndef PS_AHEAD
-#define PS_AHEAD 8
+#define PS_AHEAD 4
 #endif
 
 struct Scout {
@@ -28,9 +25,7 @@ struct Scout {
     RingCursor<kOrders> orders;
     u32 query_parity;
     u32 handed;  // tiles of all orders so far
-    Item item;
-    uint4 query;      // entry `lane` of its list
-    u32 block;        // block of its box `lane`
+    Work work;        // at hand
     u32 complete;     // heads of this lane's query whose other partials are there, as bits from kFoldShift on
     bool fold_stage;  // those of the one query come through the ring
 
@@ -38,19 +33,12 @@ struct Scout {
     __device__ __forceinline__ Scout(const DecodeParams& params, SharedMemory& memory)
         : p(params), shared(memory), lane(threadIdx.x & 31), query_parity(0), handed(0), complete(0), fold_stage(false) {}
 
-    __device__ __forceinline__ bool wide() const { return kWideTiles >> item.tile & 1; }
-
-    __device__ __forceinline__ void load(u32 index) {
-        const Entry* entry = p.entries + index;
-        item = load_item(&entry->item);
-        block = __ldg(entry->blocks + lane);
-        query = lane < kEntryQueries ? __ldg((const uint4*)entry->queries + lane) : make_uint4(0, 0, 0, 0);
-    }
+    __device__ __forceinline__ bool wide() const { return kWideTiles >> work.item.tile & 1; }
 
     // Queries that the entry has no room for.
     __device__ __forceinline__ void load_rest() {
-        if (lane >= kEntryQueries && lane < item.num_queries) {
-            query = __ldg((const uint4*)(p.pack_queries + item.query_begin) + lane);
+        if (lane >= kEntryQueries && lane < work.item.num_queries) {
+            work.query = __ldg((const uint4*)(p.pack_queries + work.item.query_begin) + lane);
         }
     }
 
@@ -71,16 +59,29 @@ struct Scout {
     // Lane 0 gets the next place in the queue, which gives the items in the plan's order to whoever comes.
     __device__ __forceinline__ u32 claim() { return lane == 0 ? gridDim.x + atomicAdd(p.queue, 1u) : 0; }
 
-    // The heads of this lane's query, from `kv_head` on, for which all other partials are there:
-    // the consumers join those to their rows and write the output themselves. Asked only where
-    // there are few enough to do that.
+    __device__ __forceinline__ u32 load_next(Work& next, u32 place) {
+        const u32 index = __shfl_sync(0xffffffffu, place, 0);
+        if (index < p.num_items) next = load_work(p, index, lane);
+        return index;
+    }
+
+    // The heads from `kv_head` on of this lane's query for which all other partials are there: the
+    // consumers join those to their rows and write the output themselves. Asked only where there are
+    // few enough to do that, and each counter by a lane of its own: they are ways to L2. What a
+    // counter's reader acquires, the barriers hand on to all others of the CTA.
     __device__ __forceinline__ void find_complete(u32 kv_head, u32 heads) {
+        const u32 shift = wide() ? 2 : 0, here = 32 >> shift;
         complete = 0;
-        if (query.w <= 1 || query.w > kFoldPartials) return;
-#pragma unroll
-        for (u32 h = 0; h < 4; ++h) {
-            const u32 seen = h < heads ? load_relaxed(p.arrivals + query.x * p.kv_heads + kv_head + h) : 0;
-            complete |= (u32)(seen + 1 == query.w) << (kFoldShift + h);
+#pragma unroll 1
+        for (u32 first = 0; first < min(work.item.num_queries, 32); first += here) {
+            const u32 nth = first + (lane >> shift), head = lane & ((1 << shift) - 1);
+            const u32 number = __shfl_sync(0xffffffffu, work.query.x, nth & 31);
+            const u32 count = __shfl_sync(0xffffffffu, work.query.w, nth & 31);
+            const bool asked = nth < work.item.num_queries && head < heads && count > 1 && count <= kFoldPartials;
+            const u32 seen = asked ? load_acquire(p.arrivals + number * p.kv_heads + kv_head + head) : 0;
+            const u32 found = __ballot_sync(0xffffffffu, asked && seen + 1 == count);
+            const u32 own = lane - first;
+            if (own < here) complete = (found >> (own << shift) & ((1 << (1 << shift)) - 1)) << kFoldShift;
         }
     }
 #endif
@@ -89,32 +90,30 @@ struct Scout {
     __device__ __forceinline__ void hand_order(u32 kv_head, u32 heads) {
         u32 folds = 0;
 #if PS_FUSED
-        // With the arrivals at the barriers this makes the partials visible to all others of the CTA.
-        if (!PS_ACQ && __any_sync(0xffffffffu, complete != 0)) asm volatile("fence.acq_rel.gpu;" ::: "memory");
         if (PS_TMA && wide()) {
-            const bool fits = (query.w - 1) * (kDim * 16) << p.group_shift <= kStageBytes;
-            folds = __shfl_sync(0xffffffffu, item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
+            const bool fits = (work.query.w - 1) * (kDim * 16) << p.group_shift <= kStageBytes;
+            folds = __shfl_sync(0xffffffffu, work.item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
         }
 #endif
         barrier_wait(smem_address(&shared.scratch.order_empty[orders.stage]), orders.parity ^ 1);
         __syncwarp();
         Order& order = shared.scratch.orders[orders.stage];
 #if PS_TMA
-        order.blocks[lane] = block;
+        order.blocks[lane] = work.block;
 #endif
         if (lane == 0) {
-            order.block_begin = item.block_begin;
-            order.kv_tokens = item.kv_tokens;
-            order.tile = item.tile;
+            order.block_begin = work.item.block_begin;
+            order.kv_tokens = work.item.kv_tokens;
+            order.tile = work.item.tile;
             order.kv_head = kv_head;
             order.heads = heads;
             order.folds = folds;
             order.stop = 0;
-            *(uint4*)&order.query = query;
+            *(uint4*)&order.query = work.query;
         }
         barrier_arrive(smem_address(&shared.scratch.order_full[orders.stage]));
         orders.advance();
-        handed += 2 * tiles_of(item) + (folds != 0);
+        handed += 2 * tiles_of(work.item) + (folds != 0);
         fold_stage = folds != 0;
     }
 
@@ -126,22 +125,22 @@ struct Scout {
         __syncwarp();
         TaskInfo& info = shared.scratch.info;
         uint4* to = (uint4*)info.queries;
-        const uint4* from = (const uint4*)(p.pack_queries + item.query_begin);
-        if (lane < item.num_queries) to[lane] = make_uint4(query.x, query.y, query.z, query.w | complete);
+        const uint4* from = (const uint4*)(p.pack_queries + work.item.query_begin);
+        if (lane < work.item.num_queries) to[lane] = make_uint4(work.query.x, work.query.y, work.query.z, work.query.w | complete);
 #pragma unroll 1
-        for (u32 i = lane + 32; i < item.num_queries; i += 32) to[i] = __ldg(from + i);
+        for (u32 i = lane + 32; i < work.item.num_queries; i += 32) to[i] = __ldg(from + i);
         if (lane == 0) {
-            info.num_queries = item.num_queries;
-            info.kv_tokens = item.kv_tokens;
-            info.task = item.task;
-            info.tile = item.tile;
+            info.num_queries = work.item.num_queries;
+            info.kv_tokens = work.item.kv_tokens;
+            info.task = work.item.task;
+            info.tile = work.item.tile;
             info.kv_head = kv_head;
             info.heads = heads;
             info.fold_stage = fold_stage;
             info.stop = 0;
         }
         __syncwarp();
-        switch (item.tile) {
+        switch (work.item.tile) {
 #define PS_ROWS_OF(index, m, n)                               \
     case index:                                               \
         copy_rows_of_q<TileShape<m, n>>(kv_head, heads);      \
@@ -155,25 +154,22 @@ struct Scout {
         if (lane == 0) barrier_arrive(full);
     }
 
-    // Each lane copies the same 16 bytes of every second (or fourth) row.
+    // Each lane copies the same 16 bytes of every second (or fourth) row, of all heads.
     template <class S>
     __device__ __forceinline__ void copy_rows_of_q(u32 kv_head, u32 heads) {
         constexpr u32 kChunks = kDim / 8;
-        const TaskInfo& info = shared.scratch.info;
-        const u32 stage = smem_address(shared.queries);
-        const u32 rows = item.num_queries << p.group_shift, group_mask = (1u << p.group_shift) - 1;
+        const PackQuery* queries = shared.scratch.info.queries;
+        const u32 rows = work.item.num_queries << p.group_shift, group_mask = (1u << p.group_shift) - 1;
         const u32 chunk = lane % kChunks;
         const u16* from_head = p.queries + (kv_head << p.group_shift) * kDim + chunk * 8;
-        const u64 stride = (u64)p.q_heads * kDim;
 #pragma unroll 1
-        for (u32 head = 0; head < (S::kPerWarp ? heads : 1); ++head) {
-#pragma unroll 2
-            for (u32 row = lane / kChunks; row < rows; row += 32 / kChunks) {
-                u32 query = info.queries[row >> p.group_shift].query;
-                copy_16(tile_address<S::kM>(stage, head * 16 + row, chunk),
-                        from_head + query * stride + (row & group_mask) * kDim, true);
+        for (u32 row = lane / kChunks; row < rows; row += 32 / kChunks) {
+            const u16* from = from_head + ((u64)queries[row >> p.group_shift].query * p.q_heads + (row & group_mask)) * kDim;
+            const u32 to = tile_address<S::kM>(smem_address(shared.queries), row, chunk);
+#pragma unroll
+            for (u32 head = 0; head < S::kHeads; ++head) {
+                if (head < heads) copy_16(to + head * (16 * 128), from + (head << p.group_shift) * kDim, true);
             }
-            from_head += kDim << p.group_shift;
         }
     }
 
@@ -210,27 +206,26 @@ struct Scout {
         u32 index = blockIdx.x;
         bool fresh = true;  // no partial can be there
         while (index < p.num_items) {
-            const u32 step = wide() ? 4 : 1, end = item.head_begin + item.head_count;
-            bool claimed = false;
-            u32 place = 0;
+            const u32 step = wide() ? 4 : 1, end = work.item.head_begin + work.item.head_count;
+            bool early = false;
+            Work next = {};
             load_rest();
 #pragma unroll 1
-            for (u32 kv_head = item.head_begin; kv_head < end; kv_head += step) {
+            for (u32 kv_head = work.item.head_begin; kv_head < end; kv_head += step) {
                 const u32 heads = min(end - kv_head, step);
-                const bool early = kv_head + step >= end && near_end(2 * tiles_of(item));
+                early = kv_head + step >= end && near_end(2 * tiles_of(work.item));
+                const u32 place = early ? claim() : 0;
                 if (!fresh) find_complete(kv_head, heads);
-                if (early) place = claim();
-                claimed |= early;
                 fresh = false;
                 hand_order(kv_head, heads);
+                if (early) index = load_next(next, place);
                 hand_queries(kv_head, heads);
             }
-            if (!claimed) {
+            if (!early) {
                 while (!near_end(0)) __nanosleep(32);
-                place = claim();
+                index = load_next(next, claim());
             }
-            index = __shfl_sync(0xffffffffu, place, 0);
-            if (index < p.num_items) load(index);
+            work = next;
         }
         hand_stop();
         // The last CTA out resets the counters.
