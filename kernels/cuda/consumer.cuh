@@ -75,7 +75,9 @@ struct Consumer {
         if constexpr (S::kWgmma) {
             warpgroup_accumulate(state.o, s, v_stage);
         } else {
-            accumulate<S>(state, s, shared.scratch, v_stage, at);
+            // Tiles of 64 rows have no registers left to keep the addresses of V from tile to tile.
+            const Position<S> anew = S::kM == 64 && !S::kPerWarp ? Position<S>() : at;
+            accumulate<S>(state, s, shared.scratch, v_stage, anew);
         }
         release_stage();
     }
