@@ -1,4 +1,4 @@
-// The consumer warps' loop over the tasks that the producer hands over.
+// The consumer warps' loop over the tasks that the scout hands over.
 #pragma once
 #include "fold.cuh"
 #include "warpgroup.cuh"

@@ -1,6 +1,6 @@
 // The consumer warps: online softmax over the tiles of a task, then its result.
 //
-//   Q stage ──► registers          K stage ──► S = Q K^T ──► max, exp2 ──► P ──► O += P V ◄── V stage
+//   Q ──► registers          K stage ──► S = Q K^T ──► max, exp2 ──► P ──► O += P V ◄── V stage
 //
 // Row r of a tile is query r / group of the pack and query head kv_head * group + r % group.
 #pragma once

@@ -23,8 +23,8 @@ __device__ __forceinline__ void unit_sync() {
 // Mark of a query whose other partials the task joins.
 constexpr u32 kFold = 0x80000000u;
 
-// The queries whose rows a unit holds. They are copied at the start of a task, because the Q
-// stage and what came with it are given back before the end; thread i answers for query i.
+// The queries whose rows a unit holds. They are copied at the start of a task, because the rows
+// of Q and what came with them are given back before the end; thread i answers for query i.
 template <class S>
 struct TaskQueries {
     Scratch& scratch;
