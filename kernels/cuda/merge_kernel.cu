@@ -6,11 +6,8 @@
 extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merge(const MergeParams p) {
 #if PS_TRACE
     // In shared memory: in registers they would make the merge spill.
-    __shared__ u64 begin_ns, begin_clock;
-    if (threadIdx.x == 0) {
-        begin_ns = read_timer();
-        begin_clock = read_clock();
-    }
+    __shared__ Moment start;
+    if (threadIdx.x == 0) start = read_moment();
 #endif
     const uint4 row = __ldg((const uint4*)(p.rows + blockIdx.x));
     const MergeTarget to = {p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads};
@@ -28,15 +25,16 @@ extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merg
 #if PS_TRACE
     __syncthreads();
     if (threadIdx.x == 0) {
+        const Moment end = read_moment();
         TraceRecord r;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(r.sm));
+        r.sm_and_widths = sm_and_widths(start.width, end.width);
         r.task = kMergeTask - p.number;
         r.kv_head = blockIdx.x;
         r.cta = blockIdx.x;
-        r.begin_ns = begin_ns;
-        r.begin_clock = r.first_tile_clock = begin_clock;
-        r.main_done_clock = r.end_clock = read_clock();
-        r.end_ns = read_timer();
+        r.begin_ns = start.ns;
+        r.begin_clock = r.first_tile_clock = start.clock;
+        r.main_done_clock = r.end_clock = end.clock;
+        r.end_ns = end.ns;
         keep_record(p.trace, p.trace_capacity, r);
     }
 #endif

@@ -121,12 +121,12 @@ static constexpr u32 kMergeTask = 0xffffffffu;
 
 // What one CTA did for one (pack, KV head), or a merge launch for one row.
 struct TraceRecord {
-    u32 sm;
+    u32 sm_and_widths;   // bits 0..15 %smid; 16..23 and 24..31 width of the reading at the begin and at the end
     u32 task;
     u32 kv_head;
     u32 cta;
-    u64 begin_ns;        // %globaltimer
-    u64 end_ns;
+    u64 begin_ns;        // %globaltimer, read within 16 * width cycles after begin_clock
+    u64 end_ns;          // likewise after end_clock
     u64 begin_clock;     // %clock64 of this SM
     u64 first_tile_clock;
     u64 main_done_clock;

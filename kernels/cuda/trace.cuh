@@ -8,10 +8,33 @@ __device__ __forceinline__ u64 read_clock() {
     return t;
 }
 
-__device__ __forceinline__ u64 read_timer() {
-    u64 t;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
-    return t;
+// Both clocks at one moment: the timer was read between `clock` and `clock` plus about 16 * `width` cycles. A width
+// far above the usual one shows that something came between the reads, such as a wait for their own code.
+struct Moment {
+    u64 clock, ns;
+    u32 width;  // kMostWidth: that or more
+};
+static constexpr u32 kMostWidth = 255;
+
+__device__ __forceinline__ Moment read_moment() {
+    Moment m;
+    u64 after;
+    // One statement, so that the compiler has nothing to put between; whole reads, as a 32-bit one may become a
+    // slower instruction.
+    asm volatile(
+        "mov.u64 %0, %%clock64;\n\t"
+        "mov.u64 %1, %%globaltimer;\n\t"
+        "mov.u64 %2, %%clock64;"
+        : "=l"(m.clock), "=l"(m.ns), "=l"(after)::"memory");
+    m.width = min((after - m.clock) >> 4, (u64)kMostWidth);
+    return m;
+}
+
+// The first word of a record.
+__device__ __forceinline__ u32 sm_and_widths(u32 begin_width, u32 end_width) {
+    u32 sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    return sm | begin_width << 16 | end_width << 24;
 }
 
 // Keeps a record, or counts it as lost when the buffer is full.
@@ -28,8 +51,13 @@ __device__ __forceinline__ void keep_record(u32* trace, u32 capacity, const Trac
 // The times of the task at hand, in shared memory: in registers they would make the decode
 // kernels spill. One per consumer warp; only the lane that will write the record touches it.
 struct TraceTimes {
-    u64 begin_ns, begin_clock, first_clock, main_clock;
+    u64 begin_ns, begin_clock;
+    u32 first_clock, main_clock;  // lower halves: with four whole clocks the decode kernels spill
+    u32 begin_width, unused;
+
+    __device__ __forceinline__ u64 whole(u32 clock) const { return begin_clock + (clock - (u32)begin_clock); }
 };
+static_assert(sizeof(TraceTimes) == 32, "the host counts 32 bytes a warp");
 
 struct TraceSpan {
 #if PS_TRACE
@@ -44,23 +72,23 @@ struct TraceSpan {
     __device__ __forceinline__ void begin() {
 #if PS_TRACE
         if (!mine()) return;
-        // Both before either is stored: a store may wait, and the two must be of one moment.
-        u64 ns = read_timer(), clock = read_clock();
-        at.begin_ns = ns;
-        at.begin_clock = clock;
-        at.first_clock = at.main_clock = at.begin_clock;
+        const Moment now = read_moment();
+        at.begin_ns = now.ns;
+        at.begin_clock = now.clock;
+        at.first_clock = at.main_clock = (u32)now.clock;
+        at.begin_width = now.width;
 #endif
     }
 
     __device__ __forceinline__ void first_tile() {
 #if PS_TRACE
-        if (mine()) at.first_clock = read_clock();
+        if (mine()) at.first_clock = (u32)read_clock();
 #endif
     }
 
     __device__ __forceinline__ void main_done() {
 #if PS_TRACE
-        if (mine()) at.main_clock = read_clock();
+        if (mine()) at.main_clock = (u32)read_clock();
 #endif
     }
 
@@ -69,25 +97,23 @@ struct TraceSpan {
     __device__ __forceinline__ void end(const DecodeParams& p, const Task& task) {
 #if PS_TRACE
         if (!mine() || !(kPerWarp || threadIdx.x == 0) || task.count == 0 || p.trace == nullptr) return;
-        u64 end_clock = read_clock(), end_ns = read_timer();
+        const Moment now = read_moment();
         u32 nth = atomicAdd(p.trace, 1u);
         if (nth >= p.trace_capacity) {
             atomicAdd(p.trace + 1, 1u);
             return;
         }
         TraceRecord& r = ((TraceRecord*)(p.trace + 16))[nth];
-        u32 sm;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-        r.sm = sm;
+        r.sm_and_widths = sm_and_widths(at.begin_width, now.width);
         r.task = task.task;
         r.kv_head = task.kv_head;
         r.cta = blockIdx.x;
         r.begin_ns = at.begin_ns;
         r.begin_clock = at.begin_clock;
-        r.first_tile_clock = at.first_clock;
-        r.main_done_clock = at.main_clock;
-        r.end_clock = end_clock;
-        r.end_ns = end_ns;
+        r.first_tile_clock = at.whole(at.first_clock);
+        r.main_done_clock = at.whole(at.main_clock);
+        r.end_clock = now.clock;
+        r.end_ns = now.ns;
 #endif
     }
 };

@@ -29,7 +29,7 @@ pub use decode::{Decode, DecodeOptions, Strategy};
 pub use error::KernelError;
 pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
 pub use limits::{Sweep, fill_random, mma_rate, random_value, read_time};
-pub use params::TraceRecord;
+pub use params::{ClockReading, TraceRecord};
 pub use plan::{DecodeShape, Dtype, MergeRows, PackTask, Phase, PlanArrays, Tile};
 pub use spec::{Arch, KernelSpec};
 pub use timing::{Protocol, Timing};

@@ -117,15 +117,16 @@ pub(crate) struct MergeParams {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// `%smid`.
-    pub sm: u32,
+    /// Bits 0..15 `%smid`; 16..23 and 24..31 how far the two clocks were read apart at the begin and at the end,
+    /// in [`Self::WIDTH_UNIT`] cycles, at most 255.
+    pub(crate) sm_and_widths: u32,
     /// Index of the pack in the plan; [`Self::MERGE`] for the first merge launch, one less for each later one.
     pub task: u32,
     /// KV head; the row, for a merge.
     pub kv_head: u32,
     /// `blockIdx.x` in its launch.
     pub cta: u32,
-    /// `%globaltimer` at the start, nanoseconds.
+    /// `%globaltimer` at the start, nanoseconds; see [`Self::readings`] for its moment on this SM's own clock.
     pub begin_ns: u64,
     /// `%globaltimer` after the result was written, nanoseconds.
     pub end_ns: u64,
@@ -142,6 +143,37 @@ pub struct TraceRecord {
 impl TraceRecord {
     /// `task` of the records of the first merge launch.
     pub const MERGE: u32 = u32::MAX;
+    /// Cycles in a step of [`ClockReading::width`].
+    pub const WIDTH_UNIT: u32 = 16;
+    /// A [`ClockReading::width`] that is this or more, cycles.
+    pub const MOST_WIDTH: u32 = 255 * Self::WIDTH_UNIT;
+
+    /// `%smid`.
+    #[must_use]
+    pub fn sm(&self) -> u32 {
+        self.sm_and_widths & 0xffff
+    }
+
+    /// Both clocks, as read at the begin and at the end.
+    #[must_use]
+    pub fn readings(&self) -> [ClockReading; 2] {
+        let width = |shift: u32| (self.sm_and_widths >> shift & 0xff) * Self::WIDTH_UNIT;
+        [
+            ClockReading { clock: self.begin_clock, ns: self.begin_ns, width: width(16) },
+            ClockReading { clock: self.end_clock, ns: self.end_ns, width: width(24) },
+        ]
+    }
+}
+
+/// Both clocks of one moment: the timer showed `ns` at some time from cycle `clock` until `width` cycles later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReading {
+    /// `%clock64`.
+    pub clock: u64,
+    /// `%globaltimer`, nanoseconds.
+    pub ns: u64,
+    /// Cycles, rounded down to [`TraceRecord::WIDTH_UNIT`] and cut at [`TraceRecord::MOST_WIDTH`].
+    pub width: u32,
 }
 
 const _: () = {
@@ -157,3 +189,24 @@ const _: () = {
     assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 72);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_word_of_a_record_holds_the_sm_and_both_widths() {
+        let record = TraceRecord {
+            sm_and_widths: 0xff12_0083,
+            begin_ns: 1_000,
+            end_ns: 2_000,
+            begin_clock: 30,
+            end_clock: 40,
+            ..TraceRecord::default()
+        };
+        assert_eq!(record.sm(), 131);
+        let begin = ClockReading { clock: 30, ns: 1_000, width: 0x12 * 16 };
+        let end = ClockReading { clock: 40, ns: 2_000, width: TraceRecord::MOST_WIDTH };
+        assert_eq!(record.readings(), [begin, end]);
+    }
+}

@@ -4,54 +4,51 @@
 //! each SM has its own zero and its own rate, and the rate wanders within a run: a single line for each SM was
 //! 400 ns off in a run of 800 µs. A record holds both clocks at its begin and at its end. The pairs of an SM are
 //! taken by eights in the order of time; the means of each eight are a knot, and between knots the time runs
-//! evenly. An SM with one knot takes the line that is best over its pairs; one with too few pairs for that takes
-//! the rate that is best over all SMs.
+//! evenly. An SM with one knot takes the line that is best over its pairs and not far from the rate of all SMs.
 //!
-//! Reading the timer takes a while: at a begin the cycle counter is read after it, at an end before it. On an H200
-//! the begins of all SMs lie 100 to 150 ns early on a line through both, and the ends as much late. That part is
-//! found first, the same for the whole run, and taken out. Readings further apart than that, because the code
-//! between them was still on its way to the SM, are left out.
+//! ```text
+//! counter, timer, counter ─► middle of the bracket and the timer ─► wide brackets out ─► knots
+//! ```
+//!
+//! Reading the timer takes 100 ns and more, and up to 1 µs where the code for it is still on its way to the SM. So
+//! the counter is read before and after it, and the pair is the middle of that bracket. Where in the narrowest
+//! bracket the timer is read is not known, but it is the same everywhere and moves all spans alike; what a bracket
+//! has more than that may lie on either side. Brackets much wider than is usual in the run are left out.
 //!
 //! Worked number: readings step by 32 ns, so each pair is off by up to 32 ns, evenly: a standard deviation
-//! of 32/√12 = 9.2 ns. Eight pairs place a knot to 9.2/√8 = 3.3 ns.
+//! of 32/√12 = 9.2 ns. A bracket 64 ns wider than the narrowest, the most that is let in where the narrowest is the
+//! usual one, makes that √(32² + 64²)/√12 = 20.7 ns. No error below that of a single reading is claimed, as readings
+//! of warps that begin together share a step of the timer.
 
 use std::collections::BTreeMap;
 
-/// One reading of both clocks.
+use kernels::{ClockReading, TraceRecord};
+
+/// One reading of both clocks, on an SM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) sm: u32,
-    pub(super) clock: u64,
-    pub(super) ns: u64,
-    pub(super) side: Side,
+    pub(super) reading: ClockReading,
 }
 
-/// Which clock was read first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
-    /// The timer: its reading is early for that of the counter.
-    Begin,
-    /// The counter: the timer's reading is late for it.
-    End,
-}
-
-/// A pair of one SM: cycles from its first, ns from the origin, and −1 at a begin or 1 at an end.
+/// A pair of one SM: the middle of its bracket in cycles from the SM's first, ns from the origin, and the width of
+/// the bracket in cycles.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     clock: f64,
     ns: f64,
-    side: f64,
+    width: f64,
 }
+
+/// Of each SM, the cycle count from which its clocks count, and its readings in order of time.
+type Sms = BTreeMap<u32, (u64, Vec<Reading>)>;
 
 /// Pairs of a knot.
 const KNOT: usize = 8;
-/// Pairs from which an SM has a rate of its own.
-const OWN_RATE: usize = 4;
-/// Pairs in a row that show how long a reading takes, and the fewest that do.
-const APART: (usize, usize) = (32, 8);
-/// How much of the sides must not be explained by the time, in one row of readings and over all SMs.
-const OF_A_ROW: f64 = 0.5;
-const OF_ALL: f64 = 0.05;
+/// How many steps of the timer a bracket may be wider than the usual one.
+const WIDER: f64 = 2.0;
+/// How far the rate of an SM is from that of all, as a part of it: standard deviation.
+const RATES_APART: f64 = 0.01;
 
 /// The clock of one SM: its first reading, from which clocks count, and its knots (clock, ns) in order of time,
 /// two at least.
@@ -68,6 +65,13 @@ impl Line {
         let ((c0, n0), (c1, n1)) = (self.knots[upper - 1], self.knots[upper]);
         n0 + (n1 - n0) * (clock - c0) / (c1 - c0)
     }
+
+    /// Standard error of a knot, from what the readings are off the line.
+    fn error(&self, readings: &[Reading]) -> f64 {
+        let squares: f64 = readings.iter().map(|reading| (reading.ns - self.nanos(reading.clock)).powi(2)).sum();
+        let free = readings.len().saturating_sub(1).max(1);
+        (squares / free as f64).sqrt() / (readings.len().clamp(1, KNOT) as f64).sqrt()
+    }
 }
 
 /// The fitted clocks.
@@ -76,7 +80,7 @@ pub(super) struct ClockFit {
     /// Nanoseconds a cycle, over all SMs.
     pub(super) rate: f64,
     lines: BTreeMap<u32, Line>,
-    /// Largest standard error of an SM's knots, ns.
+    /// Largest standard error of an SM's knots, ns; not below that of a single reading.
     pub(super) error: f64,
 }
 
@@ -84,23 +88,25 @@ impl ClockFit {
     /// Fits the pairs; times count from `origin`, and the timer moves in steps of `step` ns. `None` where no cycle
     /// passed between any two.
     pub(super) fn new(pairs: &[Pair], origin: u64, step: f64) -> Option<Self> {
-        let mut by_sm = by_sm(pairs, origin);
-        let late = reading_time(by_sm.values().map(|(_, readings)| readings.as_slice()));
-        for reading in by_sm.values_mut().flat_map(|(_, readings)| readings) {
-            reading.ns -= reading.side * late;
-        }
-        let rate = common_rate(by_sm.values().map(|(_, readings)| readings.as_slice()))?;
+        let mut sms = by_sm(pairs, origin);
+        let rate = common_rate(&sms)?;
+        leave_out_wide(&mut sms, WIDER * step / rate);
+        Some(Self::of_narrow(sms, rate, step))
+    }
+
+    /// Fits these readings; `rate` is for where no cycle passed between any two of them.
+    fn of_narrow(sms: Sms, rate: f64, step: f64) -> Self {
+        let rate = common_rate(&sms).unwrap_or(rate);
+        let narrowest = narrowest(&sms);
         let mut error: f64 = 0.0;
-        let lines = by_sm.into_iter().map(|(sm, (first, readings))| {
-            let readings = of_one_moment(&readings, rate, step);
-            let line = Line { first, knots: knots(&readings, rate) };
-            let squares: f64 = readings.iter().map(|reading| (reading.ns - line.nanos(reading.clock)).powi(2)).sum();
-            let count = readings.len() as f64;
-            error = error.max((squares / count).sqrt() / count.min(KNOT as f64).sqrt());
+        let lines = sms.into_iter().map(|(sm, (first, readings))| {
+            let line = Line { first, knots: knots(&readings, rate, step) };
+            let single = single_error(&readings, narrowest, rate, step);
+            error = error.max(line.error(&readings)).max(single);
             (sm, line)
         });
         let lines = lines.collect();
-        Some(Self { rate, lines, error })
+        Self { rate, lines, error }
     }
 
     /// A clock reading of an SM in nanoseconds after the origin; readings of one SM keep their order.
@@ -109,244 +115,200 @@ impl ClockFit {
     }
 }
 
-/// The readings of each SM in order of time, with the cycle count that they begin at.
-fn by_sm(pairs: &[Pair], origin: u64) -> BTreeMap<u32, (u64, Vec<Reading>)> {
+fn by_sm(pairs: &[Pair], origin: u64) -> Sms {
     let mut sorted = pairs.to_vec();
-    sorted.sort_unstable_by_key(|pair| (pair.sm, pair.ns, pair.clock, pair.side));
-    let mut by_sm: BTreeMap<u32, (u64, Vec<Reading>)> = BTreeMap::new();
-    for pair in sorted {
-        let (first, readings) = by_sm.entry(pair.sm).or_insert_with(|| (pair.clock, Vec::new()));
+    sorted.sort_unstable_by_key(|pair| (pair.sm, pair.reading.ns, pair.reading.clock, pair.reading.width));
+    let mut sms = Sms::new();
+    for Pair { sm, reading } in sorted {
+        let (first, readings) = sms.entry(sm).or_insert_with(|| (reading.clock, Vec::new()));
+        let width = f64::from(reading.width);
         readings.push(Reading {
-            clock: pair.clock.wrapping_sub(*first).cast_signed() as f64,
-            ns: pair.ns.wrapping_sub(origin).cast_signed() as f64,
-            side: if pair.side == Side::Begin { -1.0 } else { 1.0 },
+            clock: reading.clock.wrapping_sub(*first).cast_signed() as f64 + width / 2.0,
+            ns: reading.ns.wrapping_sub(origin).cast_signed() as f64,
+            width,
         });
     }
-    by_sm
+    sms
 }
 
-/// How late the timer's reading is at an end, and how early at a begin, ns: `d` of the best `ns = a + b · clock ± d`
-/// over readings of an SM in a row, in the middle of all such rows. Where none is long enough, as in a short run, it is
-/// the one `d` and rate of all SMs together; 0 where that shows nothing.
-fn reading_time<'a>(sms: impl Iterator<Item = &'a [Reading]>) -> f64 {
-    let sms: Vec<&[Reading]> = sms.collect();
-    let rows = sms.iter().flat_map(|readings| readings.chunks(APART.0)).filter(|row| row.len() >= APART.1);
-    let found: Vec<f64> = rows.filter_map(|row| side_of_line(&[row], OF_A_ROW)).collect();
-    if found.is_empty() { side_of_line(&sms, OF_ALL).unwrap_or(0.0) } else { median(found) }
-}
-
-/// `d` by least squares, each row around its own mean; `None` where begins and ends do not take turns, so that the
-/// rate could stand for it: less than `least` of the sides is not explained by the time.
-fn side_of_line(rows: &[&[Reading]], least: f64) -> Option<f64> {
-    let (mut cc, mut cs, mut ss, mut cn, mut sn) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for row in rows {
-        let middle = means(row);
-        for reading in *row {
-            let (c, s, n) = (reading.clock - middle.clock, reading.side - middle.side, reading.ns - middle.ns);
-            (cc, cs, ss) = (cc + c * c, cs + c * s, ss + s * s);
-            (cn, sn) = (cn + c * n, sn + s * n);
-        }
+/// Leaves out the readings whose bracket is wider by more than `wider` cycles than the usual one, of which a quarter
+/// are narrower: in a short run, half of the readings or more may have waited for their code. An SM whose readings
+/// are all wide keeps its narrowest.
+fn leave_out_wide(sms: &mut Sms, wider: f64) {
+    let mut widths: Vec<f64> = sms.values().flat_map(|(_, readings)| readings).map(|reading| reading.width).collect();
+    widths.sort_unstable_by(f64::total_cmp);
+    let usual = widths.get(widths.len() / 4).copied().unwrap_or(0.0);
+    for (_, readings) in sms.values_mut() {
+        let least = readings.iter().map(|reading| reading.width).fold(f64::INFINITY, f64::min);
+        readings.retain(|reading| reading.width <= least.max(usual + wider));
     }
-    let independent = cc * ss - cs * cs;
-    (independent > least * cc * ss).then(|| (sn * cc - cn * cs) / independent)
 }
 
-/// The readings of an SM, in order of time, without those that lie apart: of each eight, those that are off its
-/// median by more than the timer's step, unless half of them are.
-fn of_one_moment(readings: &[Reading], common: f64, step: f64) -> Vec<Reading> {
-    let mut kept = Vec::with_capacity(readings.len());
-    for eight in readings.chunks(KNOT) {
-        let rate = if eight.len() < OWN_RATE { common } else { middle_slope(eight).unwrap_or(common) };
-        let off = |reading: &Reading| reading.ns - rate * reading.clock;
-        let middle = median(eight.iter().map(off).collect());
-        let spread = median(eight.iter().map(|reading| (off(reading) - middle).abs()).collect());
-        // A rate that wanders spreads all of them.
-        let limit = (4.0 * spread).max(step);
-        kept.extend(eight.iter().filter(|reading| (off(reading) - middle).abs() <= limit));
-    }
-    kept
+/// The narrowest bracket of the run, cycles; 0 where none shows its width.
+fn narrowest(sms: &Sms) -> f64 {
+    let widths = sms.values().flat_map(|(_, readings)| readings).map(|reading| reading.width);
+    let known = widths.filter(|width| *width < f64::from(TraceRecord::MOST_WIDTH));
+    known.min_by(f64::total_cmp).unwrap_or(0.0)
 }
 
-/// The median of the slopes between any two readings, each as heavy as they are apart: one in four may be far off
-/// and does not move it. `None` where no cycle passed.
-fn middle_slope(readings: &[Reading]) -> Option<f64> {
-    let mut slopes: Vec<(f64, f64)> = Vec::new();
-    for (at, first) in readings.iter().enumerate() {
-        let apart = readings[at + 1..].iter().map(|second| (second.clock - first.clock, second.ns - first.ns));
-        slopes.extend(apart.filter(|(cycles, _)| *cycles > 0.0).map(|(cycles, ns)| (ns / cycles, cycles)));
-    }
-    slopes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let mut left = slopes.iter().map(|slope| slope.1).sum::<f64>() / 2.0;
-    let middle = slopes.iter().find(|slope| {
-        left -= slope.1;
-        left <= 0.0
-    });
-    middle.map(|slope| slope.0)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-fn own_rate(readings: &[Reading]) -> Option<f64> {
-    (readings.len() >= OWN_RATE).then(|| common_rate(std::iter::once(readings))).flatten()
+/// Standard error of a single one of these readings, ns: the timer may be anywhere in its step, and anywhere in what
+/// the bracket has more than the narrowest.
+fn single_error(readings: &[Reading], narrowest: f64, rate: f64, step: f64) -> f64 {
+    let squares: f64 = readings.iter().map(|reading| ((reading.width - narrowest) * rate).powi(2)).sum();
+    ((step.powi(2) + squares / readings.len().max(1) as f64) / 12.0).sqrt()
 }
 
 /// Knots of an SM's readings, which are in order of time; one stretch by least squares where they make a single knot.
-fn knots(readings: &[Reading], common: f64) -> Vec<(f64, f64)> {
+fn knots(readings: &[Reading], common: f64, step: f64) -> Vec<(f64, f64)> {
     let parts = (readings.len() / KNOT).max(1);
     let part = |part: usize| &readings[part * readings.len() / parts..(part + 1) * readings.len() / parts];
-    let means: Vec<Reading> = (0..parts).map(|at| means(part(at))).collect();
-    let rising = means.windows(2).all(|pair| pair[0].clock < pair[1].clock && pair[0].ns < pair[1].ns);
+    let means: Vec<(f64, f64)> = (0..parts).map(|at| mean(part(at))).collect();
+    let rising = means.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
     if parts > 1 && rising {
-        return means.into_iter().map(|mean| (mean.clock, mean.ns)).collect();
+        return means;
     }
-    let mean = self::means(readings);
-    vec![(mean.clock, mean.ns), (mean.clock + 1e3, mean.ns + 1e3 * own_rate(readings).unwrap_or(common))]
+    let (clock, ns) = mean(readings);
+    vec![(clock, ns), (clock + 1e3, ns + 1e3 * own_rate(readings, common, step))]
+}
+
+/// Least squares, with the rate of all as one more thing known: readings that lie close together show no rate.
+fn own_rate(readings: &[Reading], common: f64, step: f64) -> f64 {
+    let (products, squares) = slope(readings);
+    let known = (step.powi(2) / 12.0) / (common * RATES_APART).powi(2);
+    if known + squares > 0.0 { (products + common * known) / (squares + known) } else { common }
 }
 
 /// Least squares over several SMs, each around its own mean.
-fn common_rate<'a>(sms: impl Iterator<Item = &'a [Reading]>) -> Option<f64> {
-    let (mut products, mut squares) = (0.0, 0.0);
-    for readings in sms {
-        let middle = means(readings);
-        for reading in readings {
-            products += (reading.clock - middle.clock) * (reading.ns - middle.ns);
-            squares += (reading.clock - middle.clock).powi(2);
-        }
-    }
+fn common_rate(sms: &Sms) -> Option<f64> {
+    let slopes = sms.values().map(|(_, readings)| slope(readings));
+    let (products, squares) = slopes.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
     (squares > 0.0 && products > 0.0).then(|| products / squares)
 }
 
-fn means(readings: &[Reading]) -> Reading {
+/// Sums around the mean: cycles times ns, and squares of cycles.
+fn slope(readings: &[Reading]) -> (f64, f64) {
+    let (clock, ns) = mean(readings);
+    let products = readings.iter().map(|reading| (reading.clock - clock) * (reading.ns - ns)).sum();
+    (products, readings.iter().map(|reading| (reading.clock - clock).powi(2)).sum())
+}
+
+/// Mean clock and ns.
+fn mean(readings: &[Reading]) -> (f64, f64) {
     let count = readings.len().max(1) as f64;
     let mean = |of: fn(&Reading) -> f64| readings.iter().map(of).sum::<f64>() / count;
-    Reading { clock: mean(|reading| reading.clock), ns: mean(|reading| reading.ns), side: mean(|reading| reading.side) }
+    (mean(|reading| reading.clock), mean(|reading| reading.ns))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// `%globaltimer` when a run begins.
+    const ORIGIN: u64 = 1_700_000_000_000_000_000;
+
+    /// What a trace keeps of both clocks read from cycle `clock` to cycle `after`, while the timer stood at `at` ns.
+    fn pair(sm: u64, clock: u64, after: u64, at: u64) -> Pair {
+        let width = ((after - clock) as u32).min(TraceRecord::MOST_WIDTH) / 16 * 16;
+        Pair { sm: sm as u32, reading: ClockReading { clock, ns: ORIGIN + at / 32 * 32, width } }
+    }
+
     /// SMs with different zeros, rates around 1.98 GHz half a percent apart that wander by a percent, and a timer
     /// that steps by 32 ns.
     #[test]
     fn clocks_with_other_zeros_and_wandering_rates_come_out_on_one_axis_within_the_step() {
-        let origin = 1_700_000_000_000_000_000_u64;
         let cycles = |sm: u64, at: u64| {
             let (at, rate) = (at as f64, 1.98 * (1.0 + 0.005 * (sm % 8) as f64 / 7.0));
-            (rate * (at + 0.01 * at * at / 800_000.0)) as u64
+            sm * 1_000_003 + (rate * (at + 0.01 * at * at / 800_000.0)) as u64
         };
-        let truth = |sm: u64, at: u64| (sm * 1_000_003 + cycles(sm, at), origin + at / 32 * 32);
-        let mut pairs = Vec::new();
-        for sm in 0..132 {
-            for nth in 0..160_u64 {
-                let (clock, ns) = truth(sm, 500 + nth * 4917 + sm * 13);
-                pairs.push(Pair { sm: sm as u32, clock, ns, side: Side::Begin });
-            }
-        }
-        let fit = ClockFit::new(&pairs, origin, 32.0).unwrap();
-        assert!(fit.error < 6.0, "{}", fit.error);
+        let moments = (0..132_u64).flat_map(|sm| (0..160_u64).map(move |nth| (sm, 500 + nth * 4917 + sm * 13)));
+        let pairs: Vec<Pair> =
+            moments.map(|(sm, at)| pair(sm, cycles(sm, at), cycles(sm, at + 140), at + 70)).collect();
+        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
+        assert!(fit.error < 16.0, "{}", fit.error);
         for sm in 0..132 {
             for at in [20_000, 400_000, 770_000].map(|at| at + sm * 7) {
-                let error = fit.nanos(sm as u32, truth(sm, at).0) - at as f64;
+                let error = fit.nanos(sm as u32, cycles(sm, at)) - at as f64;
                 // A reading is early by half a step on average, alike on all SMs.
                 assert!((error + 16.0).abs() < 16.0, "SM {sm} at {at}: {error}");
             }
         }
     }
 
-    /// `%globaltimer` when a short run begins.
-    const ORIGIN: u64 = 5_000;
-
     /// The cycle counter of an SM at a moment, at 1.98 GHz.
     fn cycles(sm: u64, at: u64) -> u64 {
         sm * 77_777 + at * 198 / 100
     }
 
-    /// Counter and timer read at these moments, the timer in steps of 32 ns.
-    fn read(sm: u64, clock_at: u64, timer_at: u64, side: Side) -> Pair {
-        Pair { sm: sm as u32, clock: cycles(sm, clock_at), ns: ORIGIN + timer_at / 32 * 32, side }
+    /// Both clocks at a moment, with `wait` ns before the timer's reading or after it.
+    fn read(sm: u64, at: u64, wait: u64, before: bool) -> Pair {
+        let (waited, taken) = (if before { wait } else { 0 }, 140 + (sm + at) % 13);
+        pair(sm, cycles(sm, at), cycles(sm, at + taken + wait), at + waited + taken / 2)
     }
 
-    /// Both pairs of a task, with `gap` ns between the two readings of each.
-    fn task(sm: u64, begin: u64, end: u64, gap: u64) -> [Pair; 2] {
-        [read(sm, begin + gap, begin, Side::Begin), read(sm, end, end + gap, Side::End)]
+    /// A short run: from 2 to 8 readings an SM, of which every second waited for its code.
+    fn short_run() -> Vec<Pair> {
+        let nths = (0..132_u64).flat_map(|sm| (0..2 + sm % 7).map(move |nth| (sm, nth)));
+        let late = |sm: u64, nth: u64| if nth.is_multiple_of(2) { 250 + (sm * 41 + nth * 97) % 751 } else { 0 };
+        nths.map(|(sm, nth)| read(sm, 640 + nth * 5_003 + sm * 37, late(sm, nth), sm % 3 > 0)).collect()
     }
 
-    /// A short run of two launches: a few pairs an SM, and at the begin of each launch the second reading waits for
-    /// its code.
+    /// Of all SMs, how far a moment of the short run is from its place, at most, ns.
+    fn worst(fit: &ClockFit) -> f64 {
+        let off = (0..132).map(|sm| fit.nanos(sm as u32, cycles(sm, 10_000)) - 10_000.0);
+        off.map(|off| (off + 16.0).abs()).fold(0.0, f64::max)
+    }
+
     #[test]
     fn readings_that_waited_for_their_code_do_not_count() {
-        let mut pairs = Vec::new();
-        for sm in 0..132_u64 {
-            for nth in 0..7_u64 {
-                let at = 640 + nth * 5_003 + sm * 37;
-                let late = if nth % 4 == 0 { 250 + sm * 3 } else { 0 };
-                pairs.push(read(sm, at + late, at, Side::Begin));
-            }
-        }
-        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
-        assert!(fit.error < 8.0, "{}", fit.error);
-        for sm in 0..132 {
-            let error = fit.nanos(sm as u32, cycles(sm, 20_000)) - 20_000.0;
-            assert!((error + 16.0).abs() < 16.0, "SM {sm}: {error}");
-        }
-        let all = ClockFit::new(&pairs, ORIGIN, f64::INFINITY).unwrap();
-        assert!(all.error > 40.0, "with the late readings the clocks are off by {}", all.error);
-    }
-
-    /// As on an H200: tasks of four warps, whose records begin and end together, with 140 ns between the two readings.
-    #[test]
-    fn the_time_that_a_reading_takes_is_found_and_taken_out() {
-        let mut pairs = Vec::new();
-        for (sm, warp, nth) in (0..132_u64).flat_map(|sm| (0..40).map(move |at| (sm, at % 4, at / 4))) {
-            let begin = 640 + nth * 5_003 + sm * 37 + warp * 3;
-            let (end, gap) = (begin + 3_100 + (nth * 211 + warp * 17) % 700, 140 + (nth * 7 + warp) % 13);
-            pairs.extend(task(sm, begin, end, gap));
-        }
-        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
-        assert!(fit.error < 8.0, "{}", fit.error);
-        for sm in 0..132 {
-            let error = fit.nanos(sm as u32, cycles(sm, 20_000)) - 20_000.0;
-            assert!((error + 16.0).abs() < 20.0, "SM {sm}: {error}");
-        }
-        for pair in &mut pairs {
-            pair.side = Side::Begin;
-        }
-        let apart = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
-        assert!(apart.error > 40.0, "with the readings apart the clocks are off by {}", apart.error);
-    }
-
-    /// One launch of two CTAs an SM: too few readings of any SM to show the time between the two of a pair.
-    #[test]
-    fn in_a_short_run_the_time_of_a_reading_is_found_over_all_sms() {
-        let mut pairs = Vec::new();
-        for (sm, cta) in (0..132_u64).flat_map(|sm| [(sm, 0), (sm, 1)]) {
-            let (begin, gap) = (640 + cta * 9 + sm * 7, 140 + (sm + cta) % 13);
-            let end = begin + 7_000 + (sm * 331 + cta * 4_001) % 9_000;
-            pairs.extend(task(sm, begin, end, gap));
-        }
-        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
+        let fit = ClockFit::new(&short_run(), ORIGIN, 32.0).unwrap();
         assert!(fit.error < 16.0, "{}", fit.error);
-        for sm in 0..132 {
-            let error = fit.nanos(sm as u32, cycles(sm, 5_000)) - 5_000.0;
-            assert!((error + 16.0).abs() < 32.0, "SM {sm}: {error}");
-        }
+        assert!(worst(&fit) < 32.0, "{}", worst(&fit));
+
+        let sms = by_sm(&short_run(), ORIGIN);
+        let rate = common_rate(&sms).unwrap();
+        let all = ClockFit::of_narrow(sms, rate, 32.0);
+        assert!(all.error > 100.0, "with the wide brackets the error is {}", all.error);
+        assert!(worst(&all) > 100.0, "with the wide brackets the clocks are off by {}", worst(&all));
     }
 
+    /// One SM has no narrow reading: its narrowest stands, the error says so, and the other SMs stay where they are.
+    #[test]
+    fn where_all_readings_of_an_sm_waited_the_error_says_so() {
+        let mut pairs = short_run();
+        pairs.retain(|pair| pair.sm != 5);
+        pairs.extend([read(5, 640, 900, true), read(5, 9_000, 600, true)]);
+        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
+        assert!((150.0..200.0).contains(&fit.error), "600/√12 = 173, not {}", fit.error);
+        let off = fit.nanos(5, cycles(5, 10_000)) - 10_000.0;
+        assert!((off - 284.0).abs() < 32.0, "half of 600 less half a step, not {off}");
+        let without = ClockFit::new(&short_run(), ORIGIN, 32.0).unwrap();
+        assert!((fit.nanos(6, cycles(6, 10_000)) - without.nanos(6, cycles(6, 10_000))).abs() < 8.0);
+    }
+
+    /// Brackets too wide to be told apart: nothing is known better than that.
+    #[test]
+    fn where_no_bracket_shows_its_width_the_error_is_that_of_the_widest() {
+        let pairs = [0, 5_000, 10_000].map(|at| read(0, at, 3_000, true));
+        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
+        assert!(fit.error > 4_080.0 / 1.98 / 12.0_f64.sqrt(), "{}", fit.error);
+    }
+
+    /// Readings of four warps at one moment show a place but no rate.
     #[test]
     fn few_pairs_of_an_sm_take_the_rate_of_all() {
-        let pair = |sm, clock, ns| Pair { sm, clock, ns, side: Side::Begin };
-        let fit = ClockFit::new(&[pair(0, 0, 0), pair(0, 2_000, 1_000), pair(1, 10, 500)], 0, 32.0).unwrap();
-        assert!((fit.nanos(1, 2_010) - 1_500.0).abs() < 1e-6);
-        assert!((fit.nanos(0, 1_000) - 500.0).abs() < 1e-6);
+        let at = |sm, clock, ns| Pair { sm, reading: ClockReading { clock, ns, width: 0 } };
+        let mut pairs = vec![at(0, 0, 0), at(0, 200_000, 100_000), at(1, 10, 500)];
+        pairs.extend([at(2, 0, 0), at(2, 20, 0), at(2, 40, 32), at(2, 60, 32)]);
+        let fit = ClockFit::new(&pairs, 0, 32.0).unwrap();
+        assert!((fit.nanos(1, 2_010) - 1_500.0).abs() < 0.1);
+        assert!((fit.nanos(0, 1_000) - 500.0).abs() < 0.1);
+        assert!((fit.nanos(2, 20_030) - 10_016.0).abs() < 8.0, "{}", fit.nanos(2, 20_030));
     }
 
     #[test]
     fn without_any_passed_cycle_there_is_no_fit() {
-        assert_eq!(ClockFit::new(&[Pair { sm: 0, clock: 7, ns: 9, side: Side::End }], 0, 32.0), None);
+        let one = Pair { sm: 0, reading: ClockReading { clock: 7, ns: 9, width: 16 } };
+        assert_eq!(ClockFit::new(&[one], 0, 32.0), None);
         assert_eq!(ClockFit::new(&[], 0, 32.0), None);
     }
 }

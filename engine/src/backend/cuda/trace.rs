@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use kernels::TraceRecord;
 
-use crate::backend::cuda::clock::{ClockFit, Pair, Side};
+use crate::backend::cuda::clock::{ClockFit, Pair};
 use crate::capture::{KernelWindow, Span, SpanKind, Spans};
 use crate::error::{Error, Result};
 use crate::plan::{CtaOrder, LaunchPlan};
@@ -32,13 +32,8 @@ pub(super) struct Traced {
 /// Makes spans of records. Times count from `origin`, a reading of the GPU's timer before the launch, which moves in
 /// steps of `step`.
 pub(super) fn spans(plan: &LaunchPlan, records: &[TraceRecord], origin: u64, step: Nanos) -> Result<Traced> {
-    let pairs: Vec<Pair> = records
-        .iter()
-        .flat_map(|r| {
-            let readings = [(r.begin_clock, r.begin_ns, Side::Begin), (r.end_clock, r.end_ns, Side::End)];
-            readings.map(|(clock, ns, side)| Pair { sm: r.sm, clock, ns, side })
-        })
-        .collect();
+    let readings = records.iter().flat_map(|r| r.readings().map(|reading| Pair { sm: r.sm(), reading }));
+    let pairs: Vec<Pair> = readings.collect();
     let fit = ClockFit::new(&pairs, origin, step.as_f64())
         .ok_or_else(|| Error::Gpu(format!("its trace holds {} records, too few to place in time", records.len())))?;
     let mut by_cta = gather(plan, records, &fit)?;
@@ -71,12 +66,12 @@ fn gather(plan: &LaunchPlan, records: &[TraceRecord], fit: &ClockFit) -> Result<
             let launch = *launch_of.get(record.task as usize).ok_or_else(strange)?;
             (launch, cta_of(plan, launch, record), SpanKind::Attention)
         };
-        let at = |clock| Nanos(fit.nanos(record.sm, clock).max(0.0).round() as u64);
+        let at = |clock| Nanos(fit.nanos(record.sm(), clock).max(0.0).round() as u64);
         let span = Span {
             kind,
             launch,
             cta,
-            sm: record.sm,
+            sm: record.sm(),
             slot: record.cta,
             begin: at(record.begin_clock),
             first_tile: at(record.first_tile_clock),
