@@ -143,7 +143,11 @@ impl KernelSpec {
         let stages = if self.stages > 0 {
             self.stages
         } else {
-            (1..=self.ctas_per_sm.max(1)).rev().map(|ctas| self.stages_at(arch, ctas)).find(|&s| s >= LEAST_STAGES).unwrap_or(0)
+            (1..=self.ctas_per_sm.max(1))
+                .rev()
+                .map(|ctas| self.stages_at(arch, ctas))
+                .find(|&s| s >= LEAST_STAGES)
+                .unwrap_or(0)
         };
         if stages < LEAST_STAGES || self.shared_with(stages) > arch.shared_per_cta {
             return Err(KernelError::Unsupported(format!("tiles {:?} do not fit the shared memory", self.tiles)));
