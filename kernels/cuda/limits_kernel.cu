@@ -1,7 +1,6 @@
 // What this GPU can do at best: plain reads, the tensor rate of mma.sync, and its clock.
 #include "async_copy.cuh"
 #include "mma.cuh"
-#include "trace.cuh"
 
 struct ReadParams {
     const uint4* from;
@@ -127,6 +126,12 @@ extern "C" __global__ void __launch_bounds__(256) packscope_fill(const FillParam
         }
         p.to[i] = (u16)packed;
     }
+}
+
+__device__ __forceinline__ u64 read_timer() {
+    u64 t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory");
+    return t;
 }
 
 // %globaltimer, for the start and the end of a call on the device's own clock.

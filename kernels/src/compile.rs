@@ -158,7 +158,7 @@ impl Compiler {
     }
 
     /// The kernels that measure what the GPU can do; `entry` names one of them.
-    pub(crate) fn limits(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
+    pub fn limits(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
         self.compile(
             entry,
             "limits_kernel.cu",
@@ -308,6 +308,7 @@ fn run_nvrtc(
     // SAFETY: as above.
     let log = unsafe { nvrtc::get_program_log(program) }
         .map(|raw| String::from_utf8_lossy(&raw.iter().map(|&b| b as u8).collect::<Vec<_>>()).into_owned())
+        .map(|text| text.trim_end_matches('\0').to_owned())
         .unwrap_or_default();
     let cubin = compiled.map_err(|e| format!("{e:?}\n{log}")).and_then(|()| read_cubin(program));
     // SAFETY: the program is not used after this.

@@ -54,6 +54,9 @@ fn compile_share(index: usize, count: usize) -> Vec<String> {
     let mut nth = 0;
     for arch in [Arch::SM_80, Arch::SM_90A, Arch::SM_100] {
         let compiler = Compiler::new(arch, Some(cache.clone())).expect("NVRTC was there a moment ago");
+        if let Err(e) = compiler.limits("packscope_read") {
+            bad.push(format!("{} limits: {e}", arch.name()));
+        }
         for spec in configurations() {
             nth += 1;
             if nth % count != index {
@@ -110,7 +113,7 @@ fn every_configuration_compiles_without_spills() {
         }
     }
     assert!(failed.is_empty(), "{failed}");
-    println!("{} decode kernels for each of three architectures", configurations().len());
+    println!("{} decode kernels, their merges and the limits for each of three architectures", configurations().len());
 }
 
 /// What the check above stands on: a kernel that is made to spill is seen to spill.
