@@ -20,12 +20,15 @@ __device__ __forceinline__ Moment read_moment() {
     Moment m;
     u64 after;
     // One statement, so that the compiler has nothing to put between; whole reads, as a 32-bit one may become a
-    // slower instruction.
+    // slower instruction. The second clock is read on a condition of the timer, so not before the timer is there.
     asm volatile(
-        "mov.u64 %0, %%clock64;\n\t"
-        "mov.u64 %1, %%globaltimer;\n\t"
-        "mov.u64 %2, %%clock64;"
-        : "=l"(m.clock), "=l"(m.ns), "=l"(after)::"memory");
+        "{\n .reg .pred p;\n"
+        " mov.u64 %0, %%clock64;\n"
+        " mov.u64 %1, %%globaltimer;\n"
+        " setp.ne.u64 p, %1, 0;\n"
+        " mov.u64 %2, %0;\n"
+        " @p mov.u64 %2, %%clock64;\n}"
+        : "=&l"(m.clock), "=&l"(m.ns), "=&l"(after)::"memory");
     m.width = min((after - m.clock) >> 4, (u64)kMostWidth);
     return m;
 }

@@ -1,13 +1,14 @@
 //! Each SM's cycle counter on the GPU's one nanosecond clock.
 //!
 //! `%globaltimer` is the same on all SMs but steps (32 ns on an H200); `%clock64` counts every cycle but
-//! each SM has its own zero and its own rate, and the rate wanders within a run: a single line for each SM was
-//! 400 ns off in a run of 800 µs. A record holds both clocks at its begin and at its end. The pairs of an SM are
-//! taken by eights in the order of time; the means of each eight are a knot, and between knots the time runs
-//! evenly. An SM with one knot takes the line that is best over its pairs and not far from the rate of all SMs.
+//! each SM has its own zero, all of them wander together within a run (`course`), and each a little by itself: with
+//! a single line for each SM it was 400 ns off in a run of 800 µs. A record holds both clocks at its begin and at its
+//! end. The pairs of an SM are taken by eights in the order of time; the means of each eight are a knot, and between
+//! knots the time runs as the common course. An SM with one knot takes the line that is best over its pairs and not
+//! far from that course.
 //!
 //! ```text
-//! counter, timer, counter ─► middle of the bracket and the timer ─► wide brackets out ─► knots
+//! counter, timer, counter ─► middle of the bracket and the timer ─► wide brackets out ─► common course ─► knots
 //! ```
 //!
 //! Reading the timer takes 100 ns and more, and up to 1 µs where the code for it is still on its way to the SM. So
@@ -24,6 +25,8 @@ use std::collections::BTreeMap;
 
 use kernels::{ClockReading, TraceRecord};
 
+use crate::backend::cuda::course::Course;
+
 /// One reading of both clocks, on an SM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
@@ -34,27 +37,28 @@ pub(super) struct Pair {
 /// A pair of one SM: the middle of its bracket in cycles from the SM's first, ns from the origin, and the width of
 /// the bracket in cycles.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
-    clock: f64,
-    ns: f64,
+pub(super) struct Reading {
+    pub(super) clock: f64,
+    pub(super) ns: f64,
     width: f64,
 }
 
 /// Of each SM, the cycle count from which its clocks count, and its readings in order of time.
-type Sms = BTreeMap<u32, (u64, Vec<Reading>)>;
+pub(super) type Sms = BTreeMap<u32, (u64, Vec<Reading>)>;
 
 /// Pairs of a knot.
 const KNOT: usize = 8;
 /// How many steps of the timer a bracket may be wider than the usual one.
 const WIDER: f64 = 2.0;
-/// How far the rate of an SM is from that of all, as a part of it: standard deviation.
+/// How far the rate of an SM is from the common course, as a part of it: standard deviation.
 const RATES_APART: f64 = 0.01;
 
-/// The clock of one SM: its first reading, from which clocks count, and its knots (clock, ns) in order of time,
-/// two at least.
+/// The clock of one SM: its first reading, from which clocks count, how far it is ahead of the common course, and its
+/// knots (ns by that course, ns) in order of time, two at least.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
     first: u64,
+    ahead: f64,
     knots: Vec<(f64, f64)>,
 }
 
@@ -79,6 +83,7 @@ impl Line {
 pub(super) struct ClockFit {
     /// Nanoseconds a cycle, over all SMs.
     pub(super) rate: f64,
+    course: Course,
     lines: BTreeMap<u32, Line>,
     /// Largest standard error of an SM's knots, ns; not below that of a single reading.
     pub(super) error: f64,
@@ -97,21 +102,31 @@ impl ClockFit {
     /// Fits these readings; `rate` is for where no cycle passed between any two of them.
     fn of_narrow(sms: Sms, rate: f64, step: f64) -> Self {
         let rate = common_rate(&sms).unwrap_or(rate);
+        let course = Course::of(&sms, rate, step);
+        Self::along(course, sms, rate, step)
+    }
+
+    /// Fits these readings, whose clocks run along `course`.
+    fn along(course: Course, sms: Sms, rate: f64, step: f64) -> Self {
         let narrowest = narrowest(&sms);
         let mut error: f64 = 0.0;
-        let lines = sms.into_iter().map(|(sm, (first, readings))| {
-            let line = Line { first, knots: knots(&readings, rate, step) };
+        let lines = sms.into_iter().map(|(sm, (first, mut readings))| {
             let single = single_error(&readings, narrowest, rate, step);
+            let ahead: f64 = readings.iter().map(|reading| reading.clock - course.cycles(reading.ns)).sum();
+            let ahead = ahead / readings.len().max(1) as f64;
+            readings.iter_mut().for_each(|reading| reading.clock = course.nanos(reading.clock - ahead));
+            let line = Line { first, ahead, knots: knots(&readings, 1.0, step) };
             error = error.max(line.error(&readings)).max(single);
             (sm, line)
         });
         let lines = lines.collect();
-        Self { rate, lines, error }
+        Self { rate, course, lines, error }
     }
 
     /// A clock reading of an SM in nanoseconds after the origin; readings of one SM keep their order.
     pub(super) fn nanos(&self, sm: u32, clock: u64) -> f64 {
-        self.lines.get(&sm).map_or(0.0, |line| line.nanos(clock.wrapping_sub(line.first).cast_signed() as f64))
+        let along = |line: &Line| clock.wrapping_sub(line.first).cast_signed() as f64 - line.ahead;
+        self.lines.get(&sm).map_or(0.0, |line| line.nanos(self.course.nanos(along(line))))
     }
 }
 
@@ -269,6 +284,33 @@ mod tests {
         let all = ClockFit::of_narrow(sms, rate, 32.0);
         assert!(all.error > 100.0, "with the wide brackets the error is {}", all.error);
         assert!(worst(&all) > 100.0, "with the wide brackets the clocks are off by {}", worst(&all));
+    }
+
+    /// A run of 25 µs on SMs with 2 to 12 readings each, whose clocks all but stand still for a while together.
+    #[test]
+    fn a_clock_that_slows_on_all_sms_is_followed_where_each_has_few_readings() {
+        let cycles = |sm: u64, at: u64| {
+            let slow = at.saturating_sub(14_000).min(1_000) as f64;
+            sm * 77_777 + (1.98 * at as f64 - 1.3 * slow - 0.2 * at.saturating_sub(15_000) as f64) as u64
+        };
+        let times = |sm: u64| (0..2 + sm % 11).map(move |nth| 500 + sm * 13 + (nth * 9_973 + sm * 331) % 23_000);
+        let moments = (0..132_u64).flat_map(|sm| times(sm).map(move |at| (sm, at)));
+        let pairs: Vec<Pair> =
+            moments.map(|(sm, at)| pair(sm, cycles(sm, at), cycles(sm, at + 140), at + 70)).collect();
+        let worst = |fit: &ClockFit| {
+            let places = (0..132).flat_map(|sm| [2_000, 12_000, 20_000].map(|at| (sm, at)));
+            let off = places.map(|(sm, at)| fit.nanos(sm as u32, cycles(sm, at)) - at as f64 + 16.0);
+            off.fold(0.0, |most: f64, off| most.max(off.abs()))
+        };
+        let fit = ClockFit::new(&pairs, ORIGIN, 32.0).unwrap();
+        assert!(fit.error < 32.0, "{}", fit.error);
+        assert!(worst(&fit) < 64.0, "{}", worst(&fit));
+
+        let sms = by_sm(&pairs, ORIGIN);
+        let rate = common_rate(&sms).unwrap();
+        let even = ClockFit::along(Course::of_ends(&[0.0, 25_000.0], &sms, rate, 32.0), sms, rate, 32.0);
+        assert!(even.error > 100.0, "along an even course the error is {}", even.error);
+        assert!(worst(&even) > 300.0, "along an even course clocks are off by {}", worst(&even));
     }
 
     /// One SM has no narrow reading: its narrowest stands, the error says so, and the other SMs stay where they are.

@@ -13,6 +13,7 @@
 
 mod clock;
 mod count;
+mod course;
 mod device;
 mod fold;
 mod lower;
