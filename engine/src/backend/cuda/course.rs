@@ -1,9 +1,8 @@
 //! How many cycles pass in a nanosecond, over a run, on all SMs alike.
 //!
-//! The SMs' clock follows load and power together: on an H200 it slowed from 1.98 to 1.7 GHz within 25 µs, and stood
-//! nearly still on all SMs between two launches, so that a line through the readings of such a run was 700 ns off. An
-//! SM with two readings cannot show that, 132 of them together can: the counter of SM s at t ns is
-//! `offset(s) + course(t)`, with one piecewise even course for all.
+//! The SMs' clock follows load and power, mostly together: on an H200 it went between 1.73 and 1.98 GHz within 25 µs, so
+//! that a line through the readings of such a run was 700 ns off. An SM with two readings cannot show that, 132 of
+//! them together can: the counter of SM s at t ns is `offset(s) + course(t)`, with one piecewise even course for all.
 //!
 //! The pieces hold as many readings each. Their slopes are the least squares over all readings, each SM around its own
 //! mean, with the even course as one more thing known where readings are few.
@@ -16,6 +15,11 @@ const PIECE: usize = 24;
 const MOST_PIECES: usize = 64;
 /// How far the slope of a piece is from that of the run, as a part of it: standard deviation.
 const WANDER: f64 = 0.1;
+/// How far an SM leaves the common course by itself, as a part of the run: standard deviation. In a long run that is
+/// far more than the timer's step, and short pieces would take it for their slope.
+const APART: f64 = 0.002;
+/// Most of a run's length over that of a piece.
+const SHORTEST: f64 = 32.0;
 /// Least slope, as a part of that of the run: the course rises.
 const LEAST: f64 = 0.05;
 
@@ -63,7 +67,7 @@ fn ends(sms: &Sms, step: f64) -> Vec<f64> {
     let mut times: Vec<f64> = sms.values().flat_map(|(_, readings)| readings).map(|reading| reading.ns).collect();
     times.sort_unstable_by(f64::total_cmp);
     let (first, last) = (times[0], times[times.len() - 1]);
-    let least = (16.0 * step).max(1.0);
+    let least = (16.0 * step).max((last - first) / SHORTEST).max(1.0);
     let pieces = (times.len() / PIECE).clamp(1, MOST_PIECES);
     let mut ends = vec![first];
     for piece in 1..pieces {
@@ -79,8 +83,9 @@ fn ends(sms: &Sms, step: f64) -> Vec<f64> {
 /// Normal equations of what each piece's slope has more than `slope`: symmetric rows, each with its right side last.
 fn equations(ends: &[f64], sms: &Sms, slope: f64, step: f64) -> Vec<Vec<f64>> {
     let pieces = ends.len() - 1;
-    // As well known as by one reading that is off by the timer's step.
-    let known = (step.powi(2) / 12.0 + 1e-6) / WANDER.powi(2);
+    // As well known as by one reading that is off by the timer's step and by what its SM goes apart.
+    let apart = APART * (ends[pieces] - ends[0]);
+    let known = (step.powi(2) / 12.0 + apart.powi(2) + 1e-6) / WANDER.powi(2);
     let mut rows = vec![vec![0.0; pieces + 1]; pieces];
     for (at, row) in rows.iter_mut().enumerate() {
         row[at] = known;
