@@ -109,6 +109,8 @@ struct Call<'a> {
     base: DecodeParams,
     /// Of each slot of the plan.
     owners: &'a [PackQuery],
+    /// Of each query of each pack, in the plan's order.
+    pack_queries: &'a [PackQuery],
 }
 
 impl Call<'_> {
@@ -167,7 +169,8 @@ impl Decode {
             mark_joined(&mut owners, &phases);
         }
         let mut held = Vec::new();
-        let mut base = Self::base_params(gpu, shape, cache, plan, &owners, &mut held)?;
+        let pack_queries = pack_queries(plan, &owners);
+        let mut base = Self::base_params(gpu, shape, cache, plan, &pack_queries, &mut held)?;
         base.queries = queries.address();
         base.out = out.address();
         base.out_lse = out_lse.address();
@@ -189,7 +192,8 @@ impl Decode {
             kernels: Vec::new(),
             held,
         };
-        let call = Call { gpu, compiler, shape, cache, plan, options, base, owners: &owners };
+        let call =
+            Call { gpu, compiler, shape, cache, plan, options, base, owners: &owners, pack_queries: &pack_queries };
         if options.strategy == Strategy::Fused {
             decode.add_fused(&call)?;
         } else {
@@ -206,7 +210,7 @@ impl Decode {
         shape: &DecodeShape,
         cache: &KvCache,
         plan: &PlanArrays<'_>,
-        owners: &[PackQuery],
+        queries: &[PackQuery],
         held: &mut Vec<DeviceBuffer>,
     ) -> Result<DecodeParams, KernelError> {
         let mut keep = |buffer: DeviceBuffer| {
@@ -221,7 +225,7 @@ impl Decode {
             v: cache.v.address(),
             part_out: keep(gpu.allocate(slot_rows * shape.head_dim as usize * 4)?),
             part_lse: keep(gpu.allocate(slot_rows * 4)?),
-            pack_queries: keep(gpu.upload(&pack_queries(plan, owners))?),
+            pack_queries: keep(gpu.upload(queries)?),
             block_ids: keep(gpu.upload(plan.block_ids)?),
             arrivals: keep(gpu.upload(&vec![0_u32; (plan.num_queries * shape.kv_heads) as usize])?),
             queue: keep(gpu.upload(&[0_u32; 4])?),
@@ -234,7 +238,7 @@ impl Decode {
             block_shift: shape.block_size.trailing_zeros(),
             scale_log2: shape.scale * std::f32::consts::LOG2_E,
             // Marking costs 3 % of the bandwidth and keeps partials in L2: only where there are some.
-            read_once: u32::from(owners.iter().any(|owner| owner.count > 1)),
+            read_once: u32::from(queries.iter().any(|query| query.count > 1)),
             ..DecodeParams::default()
         })
     }
@@ -333,10 +337,9 @@ impl Decode {
             params.k_map4 = tensor_map(&cache.k, shape, cache, 16, 4)?;
             params.v_map4 = tensor_map(&cache.v, shape, cache, 16, 4)?;
         }
-        let queries = pack_queries(call.plan, call.owners);
         let wide = |tile: u32| spec.tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
         let tokens = |tile| if wide(tile) { 16 } else { 1 << params.box_shift };
-        let buffer = gpu.upload(&entries(items, &queries, call.plan.block_ids, tokens, shape.block_size))?;
+        let buffer = gpu.upload(&entries(items, call.pack_queries, call.plan.block_ids, tokens, shape.block_size))?;
         params.entries = buffer.address();
         params.num_items = items.len() as u32;
         self.kernels.push((spec.tiles.clone(), function.resources(), residency));

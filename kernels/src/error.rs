@@ -72,6 +72,13 @@ pub enum KernelError {
     },
 }
 
+impl KernelError {
+    /// Whether there is nothing to run on, rather than something wrong with it.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::NoDriver | Self::NoCompiler | Self::NoGpu { .. } | Self::TooOld { .. })
+    }
+}
+
 /// Names the call that failed.
 pub(crate) trait During<T> {
     fn during(self, what: &'static str) -> Result<T, KernelError>;

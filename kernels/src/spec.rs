@@ -127,14 +127,15 @@ impl KernelSpec {
 
     fn scratch_bytes(&self, stages: u32) -> u32 {
         let barriers = stages * 16 + 64;
-        let info = 32 + self.rows() * 16 + 2 * 176;
+        let orders = 2 * 176;
+        let info = 32 + self.rows() * 16;
         let exchange = self.consumer_warps() * 16 * 8;
         let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
         let tasks = self.consumer_warps() * 20;
         let times = 32 * if self.trace { self.consumer_warps() } else { 1 };
         // Alignment of each part and of the whole to 1 KiB.
-        (barriers + info + exchange + queries + tasks + times + p + 64).next_multiple_of(1024)
+        (barriers + info + orders + exchange + queries + tasks + times + p + 64).next_multiple_of(1024)
     }
 
     /// Ring stages on this architecture. Where the wanted residency leaves no room for the least ring, fewer CTAs

@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use forest::Forest;
 use half::{bf16, f16};
 use kernels::{
-    Compiler, Decode, DecodeOptions, DecodeShape, DeviceBuffer, Dtype, Gpu, KernelError, KvCache, KvLayout, Protocol,
-    Strategy, Stream, Tile,
+    Compiler, Decode, DecodeOptions, DecodeShape, DeviceBuffer, Dtype, Gpu, KvCache, KvLayout, Protocol, Strategy,
+    Stream, Tile,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -189,23 +189,17 @@ fn run(bench: &Bench, case: &Case, strategy: Strategy, graph: bool, defines: &[&
     judge(case, &decode)
 }
 
-/// Nothing to test with, rather than something wrong with it.
-fn absent(error: &KernelError) -> bool {
-    use KernelError::{NoCompiler, NoDriver, NoGpu, TooOld};
-    matches!(error, NoDriver | NoCompiler | NoGpu { .. } | TooOld { .. })
-}
-
 #[test]
 fn random_forests_agree_with_f64() {
     let gpu = match Gpu::open(0) {
         Ok(gpu) => gpu,
-        Err(e) if absent(&e) => return println!("skipped: {e}"),
+        Err(e) if e.is_absence() => return println!("skipped: {e}"),
         Err(e) => panic!("{e}"),
     };
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
     let compiler = match Compiler::new(gpu.arch(), Some(cache)) {
         Ok(compiler) => compiler,
-        Err(e) if absent(&e) => return println!("skipped: {e}"),
+        Err(e) if e.is_absence() => return println!("skipped: {e}"),
         Err(e) => panic!("{e}"),
     };
     let stream = gpu.stream().unwrap();

@@ -50,6 +50,7 @@ const KNOT: usize = 8;
 const TOGETHER: f64 = 1_000.0;
 /// How many steps of the timer a bracket may be wider than the usual one.
 const WIDER: f64 = 2.0;
+
 /// The clock of one SM: its first reading, from which clocks count, how far it is ahead of the common course, and its
 /// knots (ns by that course, ns) in order of time, one at least.
 #[derive(Clone, Debug, PartialEq)]

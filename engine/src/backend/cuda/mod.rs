@@ -385,9 +385,7 @@ fn dense(batch: &Batch) -> Result<std::borrow::Cow<'_, Batch>> {
 /// The kernels' errors as the engine's: what is missing, what cannot be, what failed.
 fn translate(error: KernelError) -> Error {
     match error {
-        KernelError::NoDriver | KernelError::NoCompiler | KernelError::NoGpu { .. } | KernelError::TooOld { .. } => {
-            Error::Hardware(error.to_string())
-        }
+        error if error.is_absence() => Error::Hardware(error.to_string()),
         KernelError::Unsupported(limit) => Error::Unsupported { who: "the GPU".to_owned(), limit },
         KernelError::Plan(what) => Error::Plan(what),
         other => Error::Gpu(other.to_string()),

@@ -8,7 +8,8 @@
 //! draws that much each round trip: the latency of an idle memory, and the landing of the tile at the
 //! SM's port. A memory that is not idle stretches it by as much as it is asked for too much. Compute is
 //! `ceil(tokens / n)` steps of `4·m·n·d` FLOP, padded rows included, plus the softmax of a step. Worked number,
-//! (64, 128) on the A100 at d 128 in f16: 32 KiB every 406 + 364 ns are 43 GB/s a CTA; two CTAs on 108 SMs ask for 9.2 TB/s, so HBM is full.
+//! (64, 128) on the A100 at d 128 in f16: 32 KiB every 406 + 364 ns are 43 GB/s a CTA; two CTAs on 108 SMs
+//! ask for 9.2 TB/s, so HBM is full.
 //!
 //! Prefill is the other way round: a step of (128, 64) takes 4·128·64·128 FLOP and 64·128
 //! exponentials for 32 KiB. On the A100 a CTA alone needs 2.2 µs of the SM's tensor cores for it,
