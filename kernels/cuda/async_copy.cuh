@@ -46,6 +46,15 @@ __device__ __forceinline__ void barrier_arrive_on_copies(u32 bar) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");
 }
 
+// Fills what a warp has copied and stored to: 33 arrivals, one of each lane, tied to its copies, and one
+// of lane 0 for what the warp wrote by ordinary stores.
+__device__ __forceinline__ void warp_arrive_on_copies(u32 bar, u32 lane) {
+    __syncwarp();
+    barrier_arrive_on_copies(bar);
+    if (lane == 0) barrier_arrive(bar);
+}
+constexpr int kWarpArrivals = 33;
+
 // 16 bytes from global to shared memory; zeros where `valid` is false.
 __device__ __forceinline__ void copy_16(u32 dst, const void* src, bool valid) {
     u32 bytes = valid ? 16 : 0;

@@ -22,9 +22,8 @@ constexpr int kMaxTokens = PS_TOKENS;
 // producer alone, which does the scout's work itself.
 constexpr int kFetchers = 1 + PS_FUSED;
 constexpr int kThreads = kConsumers + kFetchers * 32;
-// Arrivals that fill a stage: one for bulk copies, which count their bytes besides; else one of each
-// lane, tied to its copies, and one for what the warp wrote by ordinary stores.
-constexpr int kFills = PS_TMA ? 1 : 33;
+// Arrivals that fill a stage: one for bulk copies, which count their bytes besides.
+constexpr int kFills = PS_TMA ? 1 : kWarpArrivals;
 // Arrivals that give a stage back: one a warp to bulk copies. To cp.async it is one a lane, since
 // the race checker does not see that one lane speaks for its warp, and it costs nothing there.
 constexpr int kReleases = PS_TMA ? kWarps : kConsumers;
@@ -148,7 +147,7 @@ struct Scratch {
             barrier_init(smem_address(&order_full[i]), 32);
             barrier_init(smem_address(&order_empty[i]), 32);
         }
-        barrier_init(smem_address(&query_full), 33);
+        barrier_init(smem_address(&query_full), kWarpArrivals);
         barrier_init(smem_address(&query_empty), kConsumers);
         issued = 0;
         fence_barrier_init();

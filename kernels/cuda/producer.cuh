@@ -148,9 +148,7 @@ struct Producer {
                         cache + from + in_unit * p.stride_token, true);
             }
         }
-        __syncwarp();
-        barrier_arrive_on_copies(full());
-        if (lane == 0) barrier_arrive(full());
+        warp_arrive_on_copies(full(), lane);
         cursor.advance();
         count_issued();
     }

@@ -23,14 +23,15 @@ struct Scout {
     u32 lane;
     RingCursor<kOrders> orders;
     u32 query_parity;
-    u32 handed;  // tiles of all orders so far
+    u32 handed;       // tiles of all orders so far
     Work work;        // at hand
     u32 complete;     // heads of this lane's query whose other partials are there, as bits from kFoldShift on
     bool fold_stage;  // those of the one query come through the ring
 
     // The first item of a CTA is its own number. Asked for before the CTA is set up.
     __device__ __forceinline__ Scout(const DecodeParams& params, SharedMemory& memory)
-        : p(params), shared(memory), lane(threadIdx.x & 31), query_parity(0), handed(0), complete(0), fold_stage(false) {}
+        : p(params), shared(memory), lane(threadIdx.x & 31), query_parity(0), handed(0), complete(0),
+          fold_stage(false) {}
 
     __device__ __forceinline__ bool wide() const { return kWideTiles >> work.item.tile & 1; }
 
@@ -44,7 +45,10 @@ struct Scout {
 #if PS_FUSED
     __device__ __forceinline__ u32 issued() {
         u32 tiles;
-        asm volatile("atom.shared.add.u32 %0, [%1], 0;" : "=r"(tiles) : "r"(smem_address(&shared.scratch.issued)) : "memory");
+        asm volatile("atom.shared.add.u32 %0, [%1], 0;"
+                     : "=r"(tiles)
+                     : "r"(smem_address(&shared.scratch.issued))
+                     : "memory");
         return tiles;
     }
 
@@ -125,7 +129,8 @@ struct Scout {
         TaskInfo& info = shared.scratch.info;
         uint4* to = (uint4*)info.queries;
         const uint4* from = (const uint4*)(p.pack_queries + work.item.query_begin);
-        if (lane < work.item.num_queries) to[lane] = make_uint4(work.query.x, work.query.y, work.query.z, work.query.w | complete);
+        const uint4& own = work.query;
+        if (lane < work.item.num_queries) to[lane] = make_uint4(own.x, own.y, own.z, own.w | complete);
 #pragma unroll 1
         for (u32 i = lane + 32; i < work.item.num_queries; i += 32) to[i] = __ldg(from + i);
         if (lane == 0) {
@@ -147,10 +152,7 @@ struct Scout {
             PS_TILE_LIST(PS_ROWS_OF)
 #undef PS_ROWS_OF
         }
-        const u32 full = smem_address(&shared.scratch.query_full);
-        __syncwarp();
-        barrier_arrive_on_copies(full);
-        if (lane == 0) barrier_arrive(full);
+        warp_arrive_on_copies(smem_address(&shared.scratch.query_full), lane);
     }
 
     // Each lane copies the same 16 bytes of every second (or fourth) row, of all heads.
@@ -163,7 +165,8 @@ struct Scout {
         const u16* from_head = p.queries + (kv_head << p.group_shift) * kDim + chunk * 8;
 #pragma unroll 1
         for (u32 row = lane / kChunks; row < rows; row += 32 / kChunks) {
-            const u16* from = from_head + ((u64)queries[row >> p.group_shift].query * p.q_heads + (row & group_mask)) * kDim;
+            const u64 query = queries[row >> p.group_shift].query;
+            const u16* from = from_head + (query * p.q_heads + (row & group_mask)) * kDim;
             const u32 to = tile_address<S::kM>(smem_address(shared.queries), row, chunk);
 #pragma unroll
             for (u32 head = 0; head < S::kHeads; ++head) {
