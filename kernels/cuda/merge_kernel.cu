@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merg
         r.begin_clock = r.first_tile_clock = start.clock;
         r.main_done_clock = r.end_clock = end.clock;
         r.end_ns = end.ns;
-        keep_record(p.trace, p.trace_capacity, r);
+        keep_record(p.trace, p.trace_capacity, p.trace_begin + blockIdx.x, r);
     }
 #endif
 }

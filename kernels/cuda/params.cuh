@@ -72,7 +72,8 @@ struct alignas(64) DecodeParams {
     const Entry* entries;      // [num_items], the work queue
     u32* arrivals;             // [Q, Hkv], zero before and after each launch
     u32* queue;                // [2]: next item, CTAs done; zero before and after
-    u32* trace;                // records written, records lost, 14 reserved words, records
+    u32* trace;                // records lost, 15 reserved words, then records: pack by pack, head by head,
+                               // and those of the merges after them
     u64 stride_block;          // elements between blocks
     u64 stride_head;           // elements between KV heads of one block
     u64 stride_token;          // elements between tokens of one block
@@ -113,14 +114,16 @@ struct MergeParams {
     u32 q_heads;
     u32 group_shift;
     u32 number;                // of this merge launch, from 0
+    u32 trace_begin;           // place of the first row's record
+    u32 unused;
 };
-static_assert(sizeof(MergeParams) == 72, "MergeParams is 72 bytes");
+static_assert(sizeof(MergeParams) == 80, "MergeParams is 80 bytes");
 
 // `task` of the records of the first merge launch, whose `kv_head` is the row; later ones count down.
 static constexpr u32 kMergeTask = 0xffffffffu;
 
 // What one CTA did for one (pack, KV head), or a merge launch for one row.
-struct TraceRecord {
+struct alignas(16) TraceRecord {
     u32 sm_and_widths;   // bits 0..15 %smid; 16..23 and 24..31 width of the reading at the begin and at the end
     u32 task;
     u32 kv_head;

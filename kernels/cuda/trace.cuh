@@ -40,14 +40,17 @@ __device__ __forceinline__ u32 sm_and_widths(u32 begin_width, u32 end_width) {
     return sm | begin_width << 16 | end_width << 24;
 }
 
-// Keeps a record, or counts it as lost when the buffer is full.
-__device__ __forceinline__ void keep_record(u32* trace, u32 capacity, const TraceRecord& r) {
+// Keeps a record in its own place, or counts it as lost where the buffer has no such place. To take the
+// next free one would be a way to L2 and back at the end of every task.
+__device__ __forceinline__ void keep_record(u32* trace, u32 capacity, u32 place, const TraceRecord& r) {
     if (trace == nullptr) return;
-    u32 at = atomicAdd(trace, 1u);
-    if (at < capacity) {
-        ((TraceRecord*)(trace + 16))[at] = r;
+    if (place < capacity) {
+        const uint4* from = (const uint4*)&r;
+        uint4* to = (uint4*)(trace + 16) + place * (sizeof(TraceRecord) / 16);
+#pragma unroll
+        for (int i = 0; i < sizeof(TraceRecord) / 16; ++i) to[i] = from[i];
     } else {
-        atomicAdd(trace + 1, 1u);
+        atomicAdd(trace, 1u);
     }
 }
 
@@ -95,18 +98,13 @@ struct TraceSpan {
 #endif
     }
 
-    // One thread writes the record, or counts it as lost when the buffer is full.
+    // One thread writes the record.
     template <bool kPerWarp, class Task>
     __device__ __forceinline__ void end(const DecodeParams& p, const Task& task) {
 #if PS_TRACE
-        if (!mine() || !(kPerWarp || threadIdx.x == 0) || task.count == 0 || p.trace == nullptr) return;
+        if (!mine() || !(kPerWarp || threadIdx.x == 0) || task.count == 0) return;
         const Moment now = read_moment();
-        u32 nth = atomicAdd(p.trace, 1u);
-        if (nth >= p.trace_capacity) {
-            atomicAdd(p.trace + 1, 1u);
-            return;
-        }
-        TraceRecord& r = ((TraceRecord*)(p.trace + 16))[nth];
+        TraceRecord r;
         r.sm_and_widths = sm_and_widths(at.begin_width, now.width);
         r.task = task.task;
         r.kv_head = task.kv_head;
@@ -117,6 +115,7 @@ struct TraceSpan {
         r.main_done_clock = at.whole(at.main_clock);
         r.end_clock = now.clock;
         r.end_ns = now.ns;
+        keep_record(p.trace, p.trace_capacity, task.task * p.kv_heads + task.kv_head, r);
 #endif
     }
 };

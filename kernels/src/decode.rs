@@ -199,7 +199,6 @@ impl Decode {
         } else {
             decode.add_phases(&call, &phases)?;
         }
-        decode.clear_trace()?;
         // Copies from pageable memory may still be on their way, and streams do not wait for them.
         gpu.synchronize()?;
         Ok(decode)
@@ -311,6 +310,9 @@ impl Decode {
             q_heads: shape.q_heads,
             group_shift: shape.group().trailing_zeros(),
             number: self.merges.len() as u32,
+            trace_begin: base.kv_heads * call.plan.packs.len() as u32
+                + self.merges.iter().map(|merge| merge.grid).sum::<u32>(),
+            unused: 0,
         };
         self.merges.push(MergeLaunch { function, params, grid: rows.len() as u32 });
         Ok(())
@@ -425,17 +427,18 @@ impl Decode {
         self.out_lse.read(0, self.out_rows)
     }
 
-    /// Empties the trace buffer; call it before the launch that is to be read.
-    pub fn clear_trace(&self) -> Result<(), KernelError> {
-        self.trace.write(0, &[0_u32; TRACE_HEADER_WORDS])
+    /// Empties the trace buffer, in stream order; call it before the launch that is to be read.
+    pub fn clear_trace(&self, stream: &Stream) -> Result<(), KernelError> {
+        self.trace.fill(0, stream)
     }
 
-    /// The trace of the launches since [`Self::clear_trace`], in the order of their ends, and the records lost because
-    /// the buffer was full.
+    /// The trace of the launches since [`Self::clear_trace`], pack by pack and head by head, and the records lost
+    /// because the buffer had no place for them.
     pub fn trace(&self) -> Result<(Vec<TraceRecord>, u32), KernelError> {
-        let header: Vec<u32> = self.trace.read(0, TRACE_HEADER_WORDS)?;
-        let kept = header[0].min(self.trace_capacity) as usize;
-        Ok((self.trace.read(TRACE_HEADER_WORDS * 4, kept)?, header[1]))
+        let lost: Vec<u32> = self.trace.read(0, 1)?;
+        let mut records: Vec<TraceRecord> = self.trace.read(TRACE_HEADER_WORDS * 4, self.trace_capacity as usize)?;
+        records.retain(|record| record.end_ns != 0);
+        Ok((records, lost[0]))
     }
 
     /// The kernels of this call: their tiles, resources, and CTAs per SM from the compiled code.

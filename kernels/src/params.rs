@@ -111,10 +111,12 @@ pub(crate) struct MergeParams {
     pub(crate) q_heads: u32,
     pub(crate) group_shift: u32,
     pub(crate) number: u32,
+    pub(crate) trace_begin: u32,
+    pub(crate) unused: u32,
 }
 
 /// What one CTA did for one (pack, KV head), or a merge launch for one row, as the kernel wrote it.
-#[repr(C)]
+#[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceRecord {
     /// Bits 0..15 `%smid`; 16..23 and 24..31 how far the two clocks were read apart at the begin and at the end,
@@ -186,7 +188,7 @@ const _: () = {
     assert!(offset_of!(DecodeParams, stride_block) == 616);
     assert!(offset_of!(DecodeParams, num_items) == 640);
     assert!(offset_of!(DecodeParams, read_once) == 672);
-    assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 72);
+    assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 80);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };
 

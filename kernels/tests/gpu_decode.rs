@@ -7,14 +7,15 @@
 
 mod forest;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forest::Forest;
 use half::{bf16, f16};
 use kernels::{
-    Compiler, Decode, DecodeOptions, DecodeShape, DeviceBuffer, Dtype, Gpu, KvCache, KvLayout, Protocol, Strategy,
-    Stream, Tile,
+    Compiler, Decode, DecodeOptions, DecodeShape, DeviceBuffer, Dtype, Gpu, KernelError, KvCache, KvLayout, Protocol,
+    Strategy, Stream, Tile,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -189,21 +190,64 @@ fn run(bench: &Bench, case: &Case, strategy: Strategy, graph: bool, defines: &[&
     judge(case, &decode)
 }
 
+/// The GPU that is here; where there is none, says why nothing runs.
+fn open() -> Option<Bench> {
+    let skip = |e: KernelError| {
+        assert!(e.is_absence(), "{e}");
+        println!("skipped: {e}");
+    };
+    let gpu = Gpu::open(0).map_err(skip).ok()?;
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
+    let compiler = Compiler::new(gpu.arch(), Some(cache)).map_err(skip).ok()?;
+    let stream = gpu.stream().unwrap();
+    Some(Bench { gpu, compiler, stream })
+}
+
+/// Traces a case; the records' (task, head or row), and how many were lost.
+fn trace(bench: &Bench, case: &Case, strategy: Strategy, capacity: u32) -> (Vec<(u32, u32)>, u32) {
+    let options = DecodeOptions { trace_capacity: capacity, ..DecodeOptions::new(strategy) };
+    let plan = case.forest.plan();
+    let decode =
+        Decode::new(&bench.gpu, &bench.compiler, &case.shape, &case.cache, &case.queries, &plan, &options).unwrap();
+    // Twice: what the first run leaves must be gone.
+    for _ in 0..2 {
+        decode.clear_trace(&bench.stream).unwrap();
+        decode.launch(&bench.stream).unwrap();
+    }
+    bench.stream.synchronize().unwrap();
+    let (records, lost) = decode.trace().unwrap();
+    assert!(records.iter().all(|r| r.begin_ns < r.end_ns && r.begin_clock < r.end_clock));
+    (records.iter().map(|r| (r.task, r.kv_head)).collect(), lost)
+}
+
+#[test]
+fn records_that_the_trace_has_no_place_for_are_counted() {
+    let Some(bench) = open() else { return };
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    for seed in seed..seed + 5 {
+        let case = make_case(&bench, &mut StdRng::seed_from_u64(seed));
+        for strategy in [Strategy::Serial, Strategy::Fused] {
+            let (all, lost) = trace(&bench, &case, strategy, 1 << 20);
+            let different: BTreeSet<_> = all.iter().collect();
+            assert_eq!((different.len(), lost), (all.len(), 0), "seed {seed}, {strategy:?}");
+            let places = case.forest.plan().packs.len() as u32 * case.shape.kv_heads;
+            assert!(
+                all.iter().filter(|(task, _)| *task < places).count() as u32 == places,
+                "seed {seed}, {strategy:?}"
+            );
+            let (kept, lost) = trace(&bench, &case, strategy, places / 3);
+            assert_eq!(
+                (kept.len() as u32, kept.len() + lost as usize),
+                (places / 3, all.len()),
+                "seed {seed}, {strategy:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn random_forests_agree_with_f64() {
-    let gpu = match Gpu::open(0) {
-        Ok(gpu) => gpu,
-        Err(e) if e.is_absence() => return println!("skipped: {e}"),
-        Err(e) => panic!("{e}"),
-    };
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
-    let compiler = match Compiler::new(gpu.arch(), Some(cache)) {
-        Ok(compiler) => compiler,
-        Err(e) if e.is_absence() => return println!("skipped: {e}"),
-        Err(e) => panic!("{e}"),
-    };
-    let stream = gpu.stream().unwrap();
-    let bench = Bench { gpu, compiler, stream };
+    let Some(bench) = open() else { return };
     let forests = std::env::var("PACKSCOPE_GPU_FORESTS").ok().and_then(|n| n.parse().ok()).unwrap_or(200_u64);
     // Fresh input each time; a failure names its seed.
     let defines = std::env::var("PACKSCOPE_GPU_DEFINES").unwrap_or_default();

@@ -266,8 +266,8 @@ fn run_variant(
 /// One cold run's trace: where the time of a CTA goes.
 fn stages(setup: &Setup, decode: &Decode) {
     setup.cold.flush.as_ref().unwrap().fill(1, &setup.stream).unwrap();
+    decode.clear_trace(&setup.stream).unwrap();
     setup.stream.synchronize().unwrap();
-    decode.clear_trace().unwrap();
     decode.launch(&setup.stream).unwrap();
     setup.stream.synchronize().unwrap();
     let (mut records, lost) = decode.trace().unwrap();

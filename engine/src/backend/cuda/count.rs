@@ -194,7 +194,6 @@ impl Rig<'_> {
             self.pulse(&pulses, 0, interval)?;
             for run in 0..repeats as usize {
                 self.before(&sweep, decode)?;
-                decode.clear_trace()?;
                 pause(interval);
                 stamps.stamp(2 * run, self.stream)?;
                 decode.launch(self.stream)?;

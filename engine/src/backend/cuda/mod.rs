@@ -329,7 +329,7 @@ impl Cuda {
                 if let Some(flush) = self.flush.as_ref().filter(|_| job.l2 == L2State::Cold) {
                     flush.fill(run as u8, &self.stream)?;
                 }
-                decode.clear_trace()?;
+                decode.clear_trace(&self.stream)?;
                 self.stream.synchronize()?;
                 stamps.stamp(0, &self.stream)?;
                 decode.launch(&self.stream)?;
