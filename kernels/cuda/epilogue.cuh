@@ -131,6 +131,35 @@ __device__ __forceinline__ bool unit_any(bool mine) {
     }
 }
 
+// The partials of a row that its eight lanes have read; a line each for the first of them.
+__device__ __forceinline__ void discard_merged(const MergeTarget& to, const RowPartials& row) {
+    const u32 line = threadIdx.x & 7;
+    if (line >= kRowLines) return;
+    float* from = to.part_out + ((u64)row.first * to.q_heads + row.head) * kDim + line * kLine;
+#pragma unroll 1
+    for (u32 i = 0; i < row.count; ++i) discard_line(from + (u64)i * to.q_heads * kDim);
+}
+
+// The other partials of the queries that the task has completed itself. Each warp takes those for which
+// its threads answer, a query at a time.
+template <class S>
+__device__ __forceinline__ void discard_folded(const DecodeParams& p, const TaskQueries<S>& queries) {
+    const u32 lane = queries.thread & 31;
+    const u32 shift = (kRowLines == 4 ? 2 : 1) + p.group_shift;  // lines of one partial's rows, log2
+    u32 folded = __ballot_sync(0xffffffffu, queries.mine() && queries.own().count >= kFold);
+#pragma unroll 1
+    for (; folded != 0; folded &= folded - 1) {
+        const PackQuery q = queries.list()[(queries.thread & ~31u) + __ffs(folded) - 1];
+        const u32 lines = ((q.count & ~kFold) - 1) << shift;
+#pragma unroll 1
+        for (u32 i = lane; i < lines; i += 32) {
+            const u32 slot = q.first + (i >> shift);
+            const u64 row = (u64)(slot + (slot >= q.slot)) * p.q_heads + (queries.task().kv_head << p.group_shift);
+            discard_line(p.part_out + row * kDim + (i & ((1 << shift) - 1)) * kLine);
+        }
+    }
+}
+
 // `warps` warps share the rows of the queries whose last partial their task has written (the
 // others' counts are 0 by now); this is the `nth` of them. One copy for all tiles: every kernel
 // starts with cold code.
@@ -157,6 +186,8 @@ __device__ __noinline__ void merge_queries(MergeTarget to, const PackQuery* list
             if (row[i].count > 0) write_merged(to, state[i], list[mine[i] >> shift].query, row[i].head);
         }
         __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 2; ++i) discard_merged(to, row[i]);
     }
 }
 
@@ -168,6 +199,7 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     if (count >= kFold) count = 1;
     bool last = false;
     write_rows(p, state, queries, lse, at);
+    discard_folded(p, queries);
     // Why a merge sees every partial, in the PTX memory model: the barrier puts the partials of all
     // threads of the unit before what this one does next, and its atomic on the query's counter is
     // a release at GPU scope, which is cumulative: it covers them all. The atomics on a counter are

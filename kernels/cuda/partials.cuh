@@ -48,6 +48,15 @@ __device__ __forceinline__ void load_fragments(float (&v)[4], const float* row, 
                  : "l"(row + quad_lane * 4));
 }
 
+// Floats of a cache line, and lines of a partial's row.
+constexpr u32 kLine = 32;
+constexpr u32 kRowLines = PS_D / kLine;
+
+// Nobody reads this line again before it is written anew: L2 need not write it back to memory.
+__device__ __forceinline__ void discard_line(float* p) {
+    asm volatile("discard.global.L2 [%0], 128;" ::"l"(p) : "memory");
+}
+
 // A partial is read again soon: it leaves L2 last.
 __device__ __forceinline__ void store_kept(float* to, float a, float b, float c, float d) {
     asm volatile(
