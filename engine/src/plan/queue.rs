@@ -9,12 +9,16 @@
 //! shared   packs that do not end requests, h ≤ 1.5 · l        streams: the others
 //! mixed    where HBM idles during the shared ones, Σ h < Σ l, and there are streams
 //! share    x · H = L + x · l(streams)   →   x = L / (H − l(streams)), at most a fifth
-//! order    each kind longest first, leaves last; the shared ones end where x of the streams has been taken
+//! order    each kind along the tree, leaves last; the shared ones end where x of the streams has been taken
 //! ```
 //!
 //! with `L` the lanes' time of all shared packs and `H` HBM's of all streams: until the shared ones are done, x of the
 //! streams keeps HBM busy, and takes lanes too. More would let leaves arrive before the packs above them, and the last
 //! to arrive merges: a pack of 64 rows does one after another what leaves do side by side.
+//!
+//! Along the tree, depth first, a leaf comes soon after the packs above it: it finds their partials complete, joins
+//! them to its own rows, and L2 holds them still. That is worth 4 % to configurations 12 to 15 of PAT and 2 % to 11
+//! (H200). What is long still comes early: leaves of twice the tokens, and long shared packs that would end after all else.
 //!
 //! Worked number, H200 at 32/8, configuration 11 of PAT: 64 packs of 608 tokens and 256 of 32 take the lanes 37 µs;
 //! 1,024 leaves move 1.1 GB in 242 µs and take the lanes 120, so 30 % of them would balance, and a fifth is taken.
@@ -25,7 +29,7 @@ use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject
 use crate::pack::PackInput;
 use crate::plan::PlannedPack;
 use crate::tile::{LaneTime, Tile};
-use crate::units::{NodeIdx, PackIdx};
+use crate::units::{NodeIdx, PackIdx, Tokens};
 
 /// A pack streams where HBM needs more than so many times its lanes' time: the packs of 32 tokens that a few leaves of
 /// configurations 12 to 15 share have up to 1.4 and gain as shared ones, those of 128 tokens of configuration 17
@@ -35,30 +39,28 @@ const STREAMS: f64 = 1.5;
 /// configurations at 32/8; at 0.3 configuration 10 loses 7 %, at 0.5 others do.
 const MOST: f64 = 0.2;
 
+/// A shared pack is long whose CTAs take so many times those of a usual one: order helps no pack that all others are like.
+const LONG: f64 = 1.5;
+
 /// Times of one pack over the whole device, ns.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     hbm: f64,
     lanes: f64,
+    /// Of one of its CTAs.
+    cta: f64,
     streams: bool,
-}
-
-impl Load {
-    /// The longer of both.
-    fn time(self) -> f64 {
-        self.hbm.max(self.lanes)
-    }
 }
 
 /// The packs in the order of the queue, with the reason where one is asked for.
 pub(super) fn order(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> (Vec<PackIdx>, Option<Decision>) {
-    let mut order = longest_first(packs);
     let loads = loads(input, packs, merges);
     let mix = Mix::of(&loads);
-    if mix.share > 0.0 {
-        order.sort_by_key(|pack| ends_requests(input, &packs[pack.at()]));
-        order = mixed(&order, &loads, &mix);
-    }
+    let order = if mix.share > 0.0 {
+        mixed(&along_tree(input, packs, &loads, &mix), &loads, &mix)
+    } else {
+        longest_first(packs)
+    };
     (order, input.explain.then(|| mix.explain()))
 }
 
@@ -69,15 +71,51 @@ pub(super) fn longest_first(packs: &[PlannedPack]) -> Vec<PackIdx> {
     order
 }
 
+/// The packs depth first, leaves last; leaves of more tokens before those of half as many, and before all others the
+/// long shared packs that would end after the plan does, longest first.
+fn along_tree(input: &PackInput<'_>, packs: &[PlannedPack], loads: &[Load], mix: &Mix) -> Vec<PackIdx> {
+    let mut order: Vec<PackIdx> = (0..packs.len()).map(PackIdx::from).collect();
+    order.sort_by_key(|pack| {
+        let (pack, load) = (&packs[pack.at()], &loads[pack.at()]);
+        let length = if load.streams { pack.tokens.0.max(1).ilog2() } else { 0 };
+        (ends_requests(input, pack), Reverse(length), input.tree.node(pack.node).queries.start, Reverse(pack.tokens))
+    });
+    let (end, shared_end) = (mix.together(), mix.shared.lanes + mix.share * mix.streams.lanes);
+    let shared = || loads.iter().filter(|load| !load.streams);
+    let usual = shared().map(|load| load.lanes * load.cta).sum::<f64>() / mix.shared.lanes;
+    let mut before = 0.0;
+    let mut late = vec![false; packs.len()];
+    for pack in &order {
+        let load = &loads[pack.at()];
+        if !load.streams {
+            let begin = before / mix.shared.lanes * shared_end;
+            late[pack.at()] = load.cta > LONG * usual && begin + load.cta > end;
+            before += load.lanes;
+        }
+    }
+    // Stable, so that the others stay as they are.
+    order.sort_by_key(
+        |pack| if late[pack.at()] { (0, Reverse(packs[pack.at()].tokens)) } else { (1, Reverse(Tokens(0))) },
+    );
+    order
+}
+
 fn ends_requests(input: &PackInput<'_>, pack: &PlannedPack) -> bool {
     input.tree.node(pack.node).is_leaf()
+}
+
+/// Times of all packs of one kind, ns.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    hbm: f64,
+    lanes: f64,
 }
 
 /// What decides how the two kinds are mixed.
 #[derive(Clone, Copy, Debug)]
 struct Mix {
-    shared: Load,
-    streams: Load,
+    shared: Sum,
+    streams: Sum,
     /// What would keep HBM and lanes busy alike; 0 where nothing can.
     balance: f64,
     /// What is taken.
@@ -89,7 +127,7 @@ impl Mix {
         let sum = |streams: bool| {
             let of_kind = loads.iter().filter(|load| load.streams == streams);
             let (hbm, lanes) = of_kind.fold((0.0, 0.0), |sum, load| (sum.0 + load.hbm, sum.1 + load.lanes));
-            Load { hbm, lanes, streams }
+            Sum { hbm, lanes }
         };
         let (shared, streams) = (sum(false), sum(true));
         let left = streams.hbm - streams.lanes;
@@ -103,11 +141,16 @@ impl Mix {
         Self { shared, streams, balance, share: balance.min(MOST) }
     }
 
+    /// Time of both kinds at once.
+    fn together(&self) -> f64 {
+        (self.shared.hbm + self.streams.hbm).max(self.shared.lanes + self.streams.lanes)
+    }
+
     /// One kind after the other against both at once.
     fn explain(&self) -> Decision {
         let (shared, streams) = (self.shared, self.streams);
-        let apart = shared.time() + streams.time();
-        let together = (shared.hbm + streams.hbm).max(shared.lanes + streams.lanes);
+        let apart = shared.hbm.max(shared.lanes) + streams.hbm.max(streams.lanes);
+        let together = self.together();
         let way = |what, share: f64, time| Considered::new(what, 100.0 * share, Price::Time(time));
         Decision {
             subject: Subject::Plan,
@@ -164,11 +207,11 @@ fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load
             })
             .sum();
         let bytes = first * block + f64::from(pack.queries_len) * slot;
-        let on_lanes = times.iter().find(|(tile, _)| *tile == pack.tile).map_or(0.0, |(_, time)| {
-            f64::from(shape.kv_heads.div_ceil(time.heads)) * time.cta(pack.tokens.as_f64(), per_sm)
+        let (cta, ctas) = times.iter().find(|(tile, _)| *tile == pack.tile).map_or((0.0, 0), |(_, time)| {
+            (time.cta(pack.tokens.as_f64(), per_sm), shape.kv_heads.div_ceil(time.heads))
         });
-        let (hbm, lanes) = (bytes / hbm, on_lanes / (f64::from(device.sm_count) * per_sm));
-        Load { hbm, lanes, streams: ends_requests(input, pack) || hbm > STREAMS * lanes }
+        let (hbm, lanes) = (bytes / hbm, f64::from(ctas) * cta / (f64::from(device.sm_count) * per_sm));
+        Load { hbm, lanes, cta, streams: ends_requests(input, pack) || hbm > STREAMS * lanes }
     };
     packs.iter().map(load).collect()
 }
@@ -222,7 +265,12 @@ mod tests {
             children = vec![NodeSpec { tokens: *tokens, repeat, requests: None, children }];
         }
         let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..Default::default() };
-        let batch = BatchSpec { roots: children, ..BatchSpec::empty(shape) }.build().unwrap();
+        planned_of(&BatchSpec { roots: children, ..BatchSpec::empty(shape) }, name, run)
+    }
+
+    fn planned_of<T>(spec: &BatchSpec, name: &str, run: impl FnOnce(&PackInput<'_>, &LaunchPlan) -> T) -> T {
+        let batch = spec.build().unwrap();
+        let shape = batch.shape;
         let device = hw::find("h200-sxm").unwrap();
         let tiles = tile::solve(device, shape.head_dim, shape.dtype);
         let input = PackInput {
@@ -249,9 +297,9 @@ mod tests {
     const SHARED_THEN_LEAVES: [(u32, u64); 3] = [(1, 512), (8, 512), (512, 256)];
 
     #[test]
-    fn streams_go_between_shared_packs_and_each_kind_stays_longest_first() {
+    fn streams_go_between_shared_packs_and_each_kind_follows_the_tree() {
         for scheduler in ["pat", "min-time", "min-traffic"] {
-            planned(&SHARED_THEN_LEAVES, scheduler, |_, plan| {
+            planned(&SHARED_THEN_LEAVES, scheduler, |input, plan| {
                 let kinds: Vec<bool> = plan.order.iter().map(|pack| plan.pack(*pack).queries_len > 1).collect();
                 let last_shared = kinds.iter().rposition(|shared| *shared).unwrap();
                 let before = kinds[..last_shared].iter().filter(|shared| !**shared).count() as f64;
@@ -260,7 +308,8 @@ mod tests {
                 for shared in [true, false] {
                     let of_kind = plan.order.iter().map(|pack| plan.pack(*pack));
                     let of_kind = of_kind.filter(|pack| (pack.queries_len > 1) == shared);
-                    assert!(of_kind.map(|pack| Reverse(pack.tokens)).is_sorted(), "{scheduler}");
+                    let first_query = |pack: &PlannedPack| input.tree.node(pack.node).queries.start;
+                    assert!(of_kind.map(first_query).is_sorted(), "{scheduler}");
                 }
                 let mut all = plan.order.clone();
                 all.sort_unstable();
@@ -270,6 +319,41 @@ mod tests {
                 assert!(told, "{scheduler} does not say that it mixes");
             });
         }
+    }
+
+    /// Each leaf of deep trees is far enough behind the packs above it that their partials are there when it ends.
+    #[test]
+    fn a_leaf_comes_after_the_packs_above_it_wherever_there_are_waves_of_them() {
+        let levels = [(1, 256), (16, 128), (32, 64), (64, 32), (256, 32), (1024, 32)];
+        planned(&levels, "min-time", |input, plan| {
+            let ends = |pack: &PlannedPack| ends_requests(input, pack);
+            let at: Vec<usize> =
+                (0..plan.packs.len()).map(|pack| plan.order.iter().position(|p| p.at() == pack).unwrap()).collect();
+            let early = (0..plan.packs.len()).filter(|leaf| {
+                let pack = &plan.packs[*leaf];
+                let query = plan.queries_of(PackIdx::from(*leaf))[0];
+                let above = (0..plan.packs.len()).filter(|other| {
+                    !ends(&plan.packs[*other]) && plan.queries_of(PackIdx::from(*other)).contains(&query)
+                });
+                ends(pack) && above.map(|other| at[other]).max().is_some_and(|last| last + 8 > at[*leaf])
+            });
+            let (early, leaves) = (early.count(), plan.packs.iter().filter(|pack| ends(pack)).count());
+            assert!(early * 50 < leaves, "{early} of {leaves}");
+        });
+    }
+
+    /// A leaf far longer than the others begins first, though it is the last of the tree.
+    #[test]
+    fn a_long_leaf_does_not_wait_for_its_place_in_the_tree() {
+        let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..Default::default() };
+        let mut children = vec![NodeSpec { repeat: 255, ..NodeSpec::leaf(128) }];
+        children.push(NodeSpec::leaf(16_384));
+        let roots = vec![NodeSpec { children, ..NodeSpec::leaf(2048) }];
+        planned_of(&BatchSpec { roots, ..BatchSpec::empty(shape) }, "pat", |input, plan| {
+            let mut leaves = plan.order.iter().map(|pack| plan.pack(*pack)).filter(|pack| ends_requests(input, pack));
+            let longest = plan.packs.iter().map(|pack| pack.tokens).max();
+            assert_eq!(leaves.next().map(|pack| pack.tokens), longest);
+        });
     }
 
     #[test]
