@@ -284,7 +284,9 @@ fn stages(setup: &Setup, decode: &Decode) {
             list.push(*r);
         }
     }
-    let us = |from: u64, to: u64| to.saturating_sub(from) as f64 / (1e3 * CLOCKS_PER_NS);
+    let clocks: u64 = records.iter().map(|r| r.end_clock.saturating_sub(r.begin_clock)).sum();
+    let nanos: u64 = records.iter().map(|r| r.end_ns.saturating_sub(r.begin_ns)).sum();
+    let us = |from: u64, to: u64| to.saturating_sub(from) as f64 * nanos as f64 / (1e3 * clocks as f64);
     let mut parts = [0.0; 6];
     for list in ctas.values() {
         parts[0] += (list[0].begin_ns - start) as f64 / 1e3;
@@ -301,9 +303,6 @@ fn stages(setup: &Setup, decode: &Decode) {
     }
     println!();
 }
-
-/// Clocks of an SM of an H200 in a nanosecond.
-const CLOCKS_PER_NS: f64 = 1.755;
 
 /// The protocol with the flush buffer that all variants share.
 fn time_cold(setup: &Setup, decode: &Decode, protocol: &Protocol, _flush: &kernels::DeviceBuffer) -> f64 {

@@ -11,7 +11,7 @@ use crate::backend::cuda::clock::{Reading, Sms};
 
 /// Readings of a piece.
 const PIECE: usize = 24;
-/// Most pieces: finer ones are the SM's own knots.
+/// Most places that may end a piece, of which [`SHORTEST`] leaves some out: finer pieces are the SM's own knots.
 const MOST_PIECES: usize = 64;
 /// How far the slope of a piece is from that of the run, as a part of it: standard deviation.
 const WANDER: f64 = 0.1;
