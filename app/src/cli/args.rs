@@ -321,16 +321,16 @@ pub(crate) struct BenchArgs {
 /// `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Measured runs to fit to, as `bench --json` wrote them on the GPU, and captures; may be repeated. Without
-    /// it the GPU here is measured.
-    #[arg(long, value_name = "BENCH.json|RUN.pscope")]
+    /// Measured runs to fit to, as `bench --json` or an earlier calibration wrote them on the GPU, and captures;
+    /// may be repeated. Without it the GPU here is measured.
+    #[arg(long, value_name = "RUNS.json|RUN.pscope")]
     pub(crate) from: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Schedulers whose plans are measured, comma-separated.
     #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "pat")]
     pub(crate) schedulers: Vec<String>,
-    /// The device file to write (.ron).
+    /// The device file to write (.ron). Runs that are measured are kept beside it as FILE.runs.json, for --from.
     #[arg(short, long, value_name = "FILE.ron")]
     pub(crate) output: PathBuf,
     /// Print one JSON object.

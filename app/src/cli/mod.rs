@@ -19,6 +19,7 @@ mod figures;
 mod input;
 mod lazy;
 mod list;
+mod measured_runs;
 mod output;
 mod plan;
 mod published;
