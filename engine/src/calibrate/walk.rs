@@ -61,6 +61,12 @@ impl<'a> Walk<'a> {
         Ok(here)
     }
 
+    /// The one of two devices that loses less over `runs`.
+    pub(super) fn better(&mut self, runs: &[&Observed], one: Device, other: Device) -> Result<Device> {
+        let errors = self.errors(runs, &[&one, &other])?;
+        Ok(if loss(&errors[1]) < loss(&errors[0]) { other } else { one })
+    }
+
     fn tell_of(&mut self, errors: &[f64]) {
         self.round += 1;
         let (median, worst) = median_and_worst(errors.iter().map(|error| error.exp_m1().abs()));
