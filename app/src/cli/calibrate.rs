@@ -30,7 +30,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
     if measured.left_out > 0 {
         output::note(&format!("{} runs are left out: their plans are other ones by now", measured.left_out));
     }
-    let bar = output::progress(0, "fitting");
+    let bar = output::working("fitting");
     let tell = |line: &str| bar.suspend(|| output::note(line));
     let mut fit =
         calibrate::fit(&measured.device, measured.limits.as_ref(), &measured.runs, &tell, &Cancel::default())?;

@@ -43,6 +43,19 @@ pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len}") {
         bar.set_style(style);
     }
+    shown(bar, what)
+}
+
+/// The same for work whose end nobody can tell before.
+pub(crate) fn working(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    shown(bar, what)
+}
+
+fn shown(bar: ProgressBar, what: &str) -> ProgressBar {
     bar.set_message(what.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
