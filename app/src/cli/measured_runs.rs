@@ -36,9 +36,7 @@ impl Measured {
     pub(crate) fn none(device: Device, limits: Option<Limits>) -> Self {
         Self { device, limits, runs: Vec::new(), keys: Vec::new(), left_out: 0 }
     }
-}
 
-impl Measured {
     /// Writes the runs in the form that [`read_all`] reads: what it needs of `bench --json`.
     pub(crate) fn write(&self, path: &Path) -> engine::Result<()> {
         let runs: Vec<Value> = self.keys.iter().zip(&self.runs).map(|(key, run)| row(&self.device, key, run)).collect();

@@ -29,7 +29,7 @@ use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject
 use crate::pack::PackInput;
 use crate::plan::PlannedPack;
 use crate::tile::{LaneTime, Tile};
-use crate::units::{NodeIdx, PackIdx, Tokens};
+use crate::units::{NodeIdx, PackIdx};
 
 /// A pack streams where HBM needs more than so many times its lanes' time: the packs of 32 tokens that a few leaves of
 /// configurations 12 to 15 share have up to 1.4 and gain as shared ones, those of 128 tokens of configuration 17
@@ -80,24 +80,26 @@ fn along_tree(input: &PackInput<'_>, packs: &[PlannedPack], loads: &[Load], mix:
         let length = if load.streams { pack.tokens.0.max(1).ilog2() } else { 0 };
         (ends_requests(input, pack), Reverse(length), input.tree.node(pack.node).queries.start, Reverse(pack.tokens))
     });
-    let (end, shared_end) = (mix.together(), mix.shared.lanes + mix.share * mix.streams.lanes);
-    let shared = || loads.iter().filter(|load| !load.streams);
-    let usual = shared().map(|load| load.lanes * load.cta).sum::<f64>() / mix.shared.lanes;
-    let mut before = 0.0;
-    let mut late = vec![false; packs.len()];
-    for pack in &order {
-        let load = &loads[pack.at()];
-        if !load.streams {
-            let begin = before / mix.shared.lanes * shared_end;
-            late[pack.at()] = load.cta > LONG * usual && begin + load.cta > end;
-            before += load.lanes;
-        }
-    }
-    // Stable, so that the others stay as they are.
-    order.sort_by_key(
-        |pack| if late[pack.at()] { (0, Reverse(packs[pack.at()].tokens)) } else { (1, Reverse(Tokens(0))) },
-    );
+    let late = late(&order, loads, mix);
+    // Stable: all that are not late stay as they are.
+    order.sort_by_key(|pack| Reverse(late[pack.at()].then_some(packs[pack.at()].tokens)));
     order
+}
+
+/// For each pack whether it is a long shared one that, begun at its place in `order`, would end after the plan does.
+fn late(order: &[PackIdx], loads: &[Load], mix: &Mix) -> Vec<bool> {
+    let (end, shared_end) = (mix.together(), mix.shared.lanes + mix.share * mix.streams.lanes);
+    let shared = loads.iter().filter(|load| !load.streams);
+    let usual = shared.map(|load| load.lanes * load.cta).sum::<f64>() / mix.shared.lanes;
+    let mut before = 0.0;
+    let mut late = vec![false; loads.len()];
+    for pack in order.iter().filter(|pack| !loads[pack.at()].streams) {
+        let load = loads[pack.at()];
+        let begin = before / mix.shared.lanes * shared_end;
+        late[pack.at()] = load.cta > LONG * usual && begin + load.cta > end;
+        before += load.lanes;
+    }
+    late
 }
 
 fn ends_requests(input: &PackInput<'_>, pack: &PlannedPack) -> bool {
