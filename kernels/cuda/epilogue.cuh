@@ -166,28 +166,16 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
 __device__ __noinline__ void merge_queries(MergeTarget to, const PackQuery* list, u32 count, u32 kv_head,
                                            u32 shift, u32 nth, u32 warps) {
     const u32 rows = count << shift;
-    // Few rows are better spread over the warps than taken eight at a time.
-    const u32 span = rows <= kRowsAtOnce * warps ? kRowsAtOnce : 2 * kRowsAtOnce;
 #pragma unroll 1
-    for (u32 begin = nth * span; begin < rows; begin += warps * span) {
-        const u32 mine[2] = {begin + merge_lane_row(), begin + merge_lane_row() + kRowsAtOnce};
-        RowPartials row[2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const bool real = mine[i] < min(rows, begin + span);
-            const PackQuery& q = list[real ? mine[i] >> shift : 0];
-            row[i] = {q.first, real ? q.count : 0, (kv_head << shift) + (mine[i] & ((1u << shift) - 1))};
-        }
-        if (!__any_sync(0xffffffffu, row[0].count + row[1].count > 0)) continue;
-        MergeState state[2];
-        merge_two<2>(to, row[0], row[1], nullptr, state);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (row[i].count > 0) write_merged(to, state[i], list[mine[i] >> shift].query, row[i].head);
-        }
+    for (u32 begin = nth * kRowsAtOnce; begin < rows; begin += warps * kRowsAtOnce) {
+        const u32 mine = begin + merge_lane_row();
+        const PackQuery& q = list[mine < rows ? mine >> shift : 0];
+        const RowPartials row = {q.first, mine < rows ? q.count : 0, (kv_head << shift) + (mine & ((1u << shift) - 1))};
+        if (!__any_sync(0xffffffffu, row.count > 0)) continue;
+        const MergeState state = merge_row<6>(to, row, nullptr);
+        if (row.count > 0) write_merged(to, state, q.query, row.head);
         __syncwarp();
-#pragma unroll
-        for (int i = 0; i < 2; ++i) discard_merged(to, row[i]);
+        discard_merged(to, row);
     }
 }
 

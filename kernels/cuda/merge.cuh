@@ -3,10 +3,9 @@
 // fp32.
 //
 // Eight lanes merge one row (a query head), 16 bytes of it at a time, and every lane weighs its
-// values by itself: nothing crosses lanes. So a warp has four rows in work, and a second four,
-// or the second half of the first four's partials, while the first are on their way: what a merge
-// takes is the latency of L2, once for each batch. The code is short on purpose: it runs last, in
-// most CTAs once, and is fetched then.
+// values by itself: nothing crosses lanes. So a warp has four rows in work, and asks for several
+// partials of each before it uses the first: what a merge takes is the latency of L2, once for
+// each batch. The code is short on purpose: it runs last, in most CTAs once, and is fetched then.
 #pragma once
 #include "mma.cuh"
 #include "partials.cuh"
@@ -60,29 +59,18 @@ struct MergeState {
         }
     }
 
-    // Adds another state of the same row.
-    __device__ __forceinline__ void join(MergeState& other) {
-        const float m = fmaxf(top, other.top);
-        shrink_to(m);
-        const float w = merge_weight(other.top, m);
-        const float both = weights + other.weights * w;
-        add(w, other.acc);
-        weights = both;
-    }
-
     __device__ __forceinline__ float scale() const { return weights > 0.0f ? reciprocal_fast(weights) : 0.0f; }
 };
 
-// One batch of partials of a row on its way: those past the last keep what was here before, and
-// have weight 0.
+// Merges one row of this lane's, `kBatch` partials at a time: all of a batch are asked for before the
+// first is used. Those past the last have weight 0.
 template <int kBatch>
-struct PartialBatch {
-    float lse[kBatch];
-    float v[kBatch][MergeState::kPieces][4];
-
-    __device__ __forceinline__ PartialBatch() : v{} {}
-
-    __device__ __forceinline__ void load(const MergeTarget& to, const RowPartials& row, u32 begin, const u32* slots) {
+__device__ __forceinline__ MergeState merge_row(const MergeTarget& to, const RowPartials& row, const u32* slots) {
+    MergeState state;
+    float v[kBatch][MergeState::kPieces][4] = {};
+#pragma unroll 1
+    for (u32 begin = 0; begin < row.count; begin += kBatch) {
+        float lse[kBatch];
 #pragma unroll
         for (int u = 0; u < kBatch; ++u) {
             const bool real = begin + u < row.count;
@@ -94,9 +82,6 @@ struct PartialBatch {
 #pragma unroll
             for (int k = 0; k < MergeState::kPieces; ++k) load_lane_if(v[u][k], from + k * 32, real);
         }
-    }
-
-    __device__ __forceinline__ void add_to(MergeState& state) const {
         float top = state.top;
 #pragma unroll
         for (int u = 0; u < kBatch; ++u) top = fmaxf(top, lse[u]);
@@ -104,28 +89,7 @@ struct PartialBatch {
 #pragma unroll
         for (int u = 0; u < kBatch; ++u) state.add(merge_weight(lse[u], top), v[u]);
     }
-};
-
-// Merges two rows of this lane's; where the second has no partials, the first in two halves. All
-// rows of a batch are asked for before the first is used.
-template <int kBatch>
-__device__ __forceinline__ void merge_two(const MergeTarget& to, RowPartials a, RowPartials b, const u32* slots,
-                                          MergeState (&state)[2]) {
-    const bool halves = b.count == 0;
-    if (halves) {
-        const u32 half = (a.count + 1) / 2;
-        b = {a.first + half, a.count - half, a.head};
-        a.count = half;
-    }
-    PartialBatch<kBatch> one, two;
-#pragma unroll 1
-    for (u32 begin = 0; begin < max(a.count, b.count); begin += kBatch) {
-        one.load(to, a, begin, slots);
-        two.load(to, b, begin, slots);
-        one.add_to(state[0]);
-        two.add_to(state[1]);
-    }
-    if (halves) state[0].join(state[1]);
+    return state;
 }
 
 // A merged row as output of a query.

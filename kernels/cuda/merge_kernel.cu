@@ -15,12 +15,11 @@ extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merg
     for (u32 begin = warp * kRowsAtOnce; begin < p.q_heads; begin += PS_MERGE_THREADS / 32 * kRowsAtOnce) {
         const u32 head = begin + merge_lane_row();
         const bool real = head < p.q_heads;
-        MergeState state[2];
-        merge_two<2>(to, {first, real ? count : 0, head}, {}, p.row_slots, state);
+        const MergeState state = merge_row<4>(to, {first, real ? count : 0, head}, p.row_slots);
         // A partial that is written may be one that other lanes of its row have still to read.
         __syncwarp();
-        if (real && row.w) write_partial(to, state[0], target, head);
-        if (real && !row.w) write_merged(to, state[0], target, head);
+        if (real && row.w) write_partial(to, state, target, head);
+        if (real && !row.w) write_merged(to, state, target, head);
     }
 #if PS_TRACE
     __syncthreads();
