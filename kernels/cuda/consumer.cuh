@@ -44,6 +44,12 @@ struct Consumer {
         cursor.advance();
     }
 
+    // The same for a stage that only warpgroup instructions have read and that have been waited for:
+    // they are of the copies' own proxy.
+    __device__ __forceinline__ void release_read_stage(u32 stage) {
+        if ((threadIdx.x & 31) == 0) barrier_arrive(smem_address(&shared.scratch.empty[stage]));
+    }
+
     // The rows of Q of the next task and what comes with them. Every lane gives them back: all have
     // read there.
     __device__ __forceinline__ void wait_queries() {
@@ -57,48 +63,101 @@ struct Consumer {
     }
     __device__ __forceinline__ void release_queries() { barrier_arrive(smem_address(&shared.scratch.query_empty)); }
 
+    // Tile after tile: QK, softmax, PV.
     template <class S>
-    __device__ __forceinline__ void tile(RowState<S>& state, const u32 (&q)[kDim / 16][4], u32 valid,
-                                         const Position<S>& at, TraceSpan& span, bool first) {
-        float s[S::kTokens8][4];
-        u32 k_stage = wait_stage();
-        if (first) span.first_tile();
-        if constexpr (S::kWgmma) {
-            warpgroup_scores(s, q, k_stage);
-        } else {
+    __device__ __forceinline__ void tiles(RowState<S>& state, const u32 (&q)[kDim / 16][4], u32 tokens,
+                                          const Position<S>& at, TraceSpan& span) {
+#pragma unroll 1
+        for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
+            const u32 valid = tokens - begin;
+            float s[S::kTokens8][4], shrink[2];
+            u32 k_stage = wait_stage();
+            if (begin == 0) span.first_tile();
             scores<S>(s, q, k_stage, at);
-        }
-        release_stage();
-        softmax_tile<S>(s, state, shared.scratch, p.scale_log2, valid, at);
-        u32 v_stage = wait_stage();
-        if (valid < S::kTokens) clear_tail<S>(v_stage, valid, at);
-        if constexpr (S::kWgmma) {
-            warpgroup_accumulate(state.o, s, v_stage);
-        } else {
+            release_stage();
+            softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, valid, at);
+            rescale(state, shrink);
+            u32 v_stage = wait_stage();
+            if (valid < S::kTokens) clear_tail<S>(v_stage, valid, at);
             // Tiles of 64 rows have no registers left to keep the addresses of V from tile to tile.
             const Position<S> anew = S::kM == 64 && !S::kPerWarp ? Position<S>() : at;
             accumulate<S>(state, s, shared.scratch, v_stage, anew);
+            release_stage();
         }
-        release_stage();
     }
+
+#if PS_WGMMA
+    // The same with warpgroup instructions: PV of a tile runs during the softmax of the next, as in
+    // FlashAttention-3. Q stays in shared memory, or the registers would not do, and is given back after
+    // the last QK. V of a tile comes behind K of the next.
+    //
+    //   tensor cores   QK 0              QK 1  PV 0            QK 2  PV 1            PV 2
+    //   warps                softmax 0              softmax 1              softmax 2
+    template <class S>
+    __device__ __forceinline__ void overlapped_tiles(RowState<S>& state, u32 tokens, const Position<S>& at,
+                                                     TraceSpan& span) {
+        const u32 queries = smem_address(shared.queries);
+        // Ordinary copies brought Q; each thread has seen all of them.
+        fence_async_proxy();
+        sync_threads(1, kConsumers);
+        if (tokens == 0) return release_queries();
+        float s[S::kTokens8][4], shrink[2];
+        u32 weights[4][4];
+        u32 stage = wait_stage();
+        span.first_tile();
+        warpgroup_begin_scores(s, queries, stage);
+        warpgroup_wait<0>();
+        release_read_stage(cursor.stage);
+        cursor.advance();
+        softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens, at);
+        pack_weights(weights, s);
+#pragma unroll 1
+        for (; tokens > S::kTokens; tokens -= S::kTokens) {
+            const u32 k_stage = cursor.stage;
+            warpgroup_begin_scores(s, queries, wait_stage());
+            cursor.advance();
+            warpgroup_begin_accumulate(state.o, weights, wait_stage());
+            warpgroup_wait<1>();
+            release_read_stage(k_stage);
+            softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens - S::kTokens, at);
+            warpgroup_wait<0>();
+            release_read_stage(cursor.stage);
+            cursor.advance();
+            rescale(state, shrink);
+            pack_weights(weights, s);
+        }
+        release_queries();
+        stage = wait_stage();
+        if (tokens < S::kTokens) clear_tail<S>(stage, tokens, at);
+        warpgroup_begin_accumulate(state.o, weights, stage);
+        warpgroup_wait<0>();
+        release_read_stage(cursor.stage);
+        cursor.advance();
+    }
+#endif
 
     template <class S>
     __device__ __forceinline__ void task(TraceSpan& span) {
         Position<S> at;
         RowState<S> state;
-        u32 q[kDim / 16][4];
         Scratch& scratch = shared.scratch;
         TaskInfo& info = scratch.info;
         TaskQueries<S> queries(p, scratch, info, at);
-        load_q<S>(q, smem_address(shared.queries), at);
         u32 tokens = info.kv_tokens;
         const bool fold_stage = kFoldStage<S> && info.fold_stage != 0;
-        release_queries();
+        u32 q[S::kWgmma ? 1 : kDim / 16][4];
+        if constexpr (!S::kWgmma) {
+            load_q<S>(q, smem_address(shared.queries), at);
+            release_queries();
+        }
         StagedFold<S> staged(p, queries, at, fold_stage);
-#pragma unroll 1
-        for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
-            u32 left = tokens - begin;
-            tile<S>(state, q, left, at, span, begin == 0);
+#if PS_WGMMA
+        if constexpr (S::kWgmma) {
+            overlapped_tiles(state, tokens, at, span);
+        } else
+#endif
+        {
+            tiles(state, q, tokens, at, span);
         }
         span.main_done();
         // Read anew on Hopper: what follows from it would otherwise be kept in registers during the

@@ -71,11 +71,11 @@ __device__ __forceinline__ void scores(float (&s)[S::kTokens8][4], const u32 (&q
     }
 }
 
-// Turns scores into P (16-bit, in `pa` when one warp holds whole rows, else in shared
-// memory) and rescales the state. `valid` tokens of the tile exist.
+// Turns scores into P (in place when one warp holds whole rows, else 16-bit in shared memory), and
+// tells by what the output so far must `shrink`. `valid` tokens of the tile exist.
 template <class S>
-__device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowState<S>& state, Scratch& scratch,
-                                             float scale, u32 valid, const Position<S>& at) {
+__device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowState<S>& state, float (&shrink)[2],
+                                             Scratch& scratch, float scale, u32 valid, const Position<S>& at) {
     u32 column = at.col_group * S::kTokens8 * 8 + (at.lane & 3) * 2;
     float top[2] = {-PS_INF, -PS_INF};
     if (valid < S::kTokens) {
@@ -110,7 +110,7 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float m = fmaxf(state.m[r], top[r] * scale);
-        float shrink = exp2_fast(state.m[r] - m);
+        shrink[r] = exp2_fast(state.m[r] - m);
         state.m[r] = m;
         float sum = 0.0f;
 #pragma unroll
@@ -119,12 +119,7 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
             s[j][2 * r + 1] = exp2_fast(s[j][2 * r + 1] * scale - m);
             sum += s[j][2 * r] + s[j][2 * r + 1];
         }
-        state.l[r] = state.l[r] * shrink + sum;
-#pragma unroll
-        for (int j = 0; j < S::kDims8; ++j) {
-            state.o[j][2 * r] *= shrink;
-            state.o[j][2 * r + 1] *= shrink;
-        }
+        state.l[r] = state.l[r] * shrink[r] + sum;
     }
     if constexpr (S::kColGroups > 1) {
         u32* p0 = (u32*)(scratch.p + at.row() * S::kPStride + column);
@@ -135,6 +130,16 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
             p1[j * 4] = pack_halves(s[j][2], s[j][3]);
         }
         sync_threads(1, kConsumers);
+    }
+}
+
+// The output so far under the maximum of the tile that comes.
+template <class S>
+__device__ __forceinline__ void rescale(RowState<S>& state, const float (&by)[2]) {
+#pragma unroll
+    for (int j = 0; j < S::kDims8; ++j) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) state.o[j][c] *= by[c >> 1];
     }
 }
 

@@ -63,20 +63,24 @@ struct Producer {
     }
 
 #if PS_TMA
-    // One K or V tile: each box of 2^`shift` tokens and 64 dimensions is one bulk copy,
-    // issued by its own lane. Boxes past the last token are not fetched.
+    // Boxes of a tile, each of 2^`shift` tokens; this lane copies its half of one of them.
+    struct Boxes {
+        u32 count, block, token;
+    };
+
+    // One K or V tile: each box and 64 dimensions of it is one bulk copy, issued by its own lane.
+    // Boxes past the last token are not fetched.
     template <class S>
-    __device__ __forceinline__ void load_tile(const TensorMap* map, u32 shift, u32 kv_head, u32 boxes, u32 block,
-                                              u32 token) {
+    __device__ __forceinline__ void load_tile(const TensorMap* map, u32 shift, u32 kv_head, const Boxes& boxes) {
         constexpr u32 kHalves = kDim / 64;
         wait_empty();
         u32 bar = full();
-        if (lane == 0) barrier_expect(bar, (boxes << shift) * (kDim * 2 * S::kHeads));
+        if (lane == 0) barrier_expect(bar, (boxes.count << shift) * (kDim * 2 * S::kHeads));
         __syncwarp();
         u32 box = lane / kHalves, half = lane % kHalves;
-        if (box < boxes) {
-            copy_box(stage() + half * (S::kN * 128) + (box << shift) * 128, map, bar, half * 64, token, kv_head, block,
-                     S::kPerWarp && p.read_once);
+        if (box < boxes.count) {
+            copy_box(stage() + half * (S::kN * 128) + (box << shift) * 128, map, bar, half * 64, boxes.token, kv_head,
+                     boxes.block, S::kPerWarp && p.read_once);
         }
         cursor.advance();
         count_issued();
@@ -101,7 +105,10 @@ struct Producer {
     }
 
     // All tiles of the task. Lane i knows the block of box `first + i`; the next 32 are
-    // fetched while these are used. `queries` runs once the first tile is under way.
+    // fetched while these are used. `queries` runs once the first tiles are under way.
+    //
+    // K and V of a tile follow each other, except for warpgroups, which need K of the next tile
+    // before V of this one (`Consumer::overlapped_tiles`).
     template <class S, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
         constexpr u32 kHalves = kDim / 64;
@@ -111,6 +118,9 @@ struct Producer {
         const u32 per_tile = S::kTokens >> shift;
         u32 blocks = task.blocks, later = block_at(task, 32 + lane, shift);
         const u32 total = (task.kv_tokens + (1u << shift) - 1) >> shift;
+        static_assert(!S::kWgmma || kStages >= 3, "room for what comes before the rows of Q");
+        const u32 queries_after = S::kWgmma && total > per_tile ? per_tile : 0;
+        Boxes late = {};  // of V that is still to come
 #pragma unroll 1
         for (u32 first = 0; first < total; first += per_tile) {
             if (first > 0 && (first & 31) == 0) {
@@ -118,13 +128,14 @@ struct Producer {
                 later = block_at(task, first + 32 + lane, shift);
             }
             u32 nth = first + lane / kHalves;
-            u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
-            u32 token = (nth << shift) & ((1u << p.block_shift) - 1);
-            u32 boxes = min(total - first, per_tile);
-            load_tile<S>(k_map, shift, task.kv_head, boxes, block, token);
-            load_tile<S>(v_map, shift, task.kv_head, boxes, block, token);
-            if (first == 0) queries();
+            const Boxes boxes = {min(total - first, per_tile), __shfl_sync(0xffffffffu, blocks, nth & 31),
+                                 (nth << shift) & ((1u << p.block_shift) - 1)};
+            load_tile<S>(k_map, shift, task.kv_head, boxes);
+            if (!S::kWgmma || first > 0) load_tile<S>(v_map, shift, task.kv_head, S::kWgmma ? late : boxes);
+            late = boxes;
+            if (first == queries_after) queries();
         }
+        if (S::kWgmma && total > 0) load_tile<S>(v_map, shift, task.kv_head, late);
         if (total == 0) queries();
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
