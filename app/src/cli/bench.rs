@@ -43,7 +43,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
         return bench_pod::bench(&device, args, &chosen("hybrid", &cases, &options, runner)?);
     };
     if runner.device().is_some() {
-        return bench_measured::bench(args, set.key, &set.cases, runner);
+        return bench_measured::bench(args, &set, &device, runner);
     }
     // The chosen way alone, on the sets whose rows are a contract.
     let key = set.key;

@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use engine::cancel::Cancel;
 use engine::export::{RunJson, SCHEMA};
+use engine::hw::Device;
 use engine::metrics::{Floor, Limits};
-use engine::session::{self, Runner};
+use engine::session::{self, PlanOptions, Runner};
 use engine::units::Nanos;
 use serde_json::{Value, json};
 
 use super::args::BenchArgs;
 use super::fault::{FAILED, Fault, Outcome};
 use super::figures::ratio;
-use super::sets::Case;
+use super::sets::{Case, Set};
 use super::table::Table;
 use super::{figures, input, output};
 
@@ -28,15 +29,16 @@ struct Row {
 }
 
 /// The command, on a GPU.
-pub(crate) fn bench(args: &BenchArgs, set: &str, configurations: &[Case], mut runner: Runner) -> Outcome<ExitCode> {
+pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Runner) -> Outcome<ExitCode> {
     let peers = args.peers.as_deref().map(Peers::read).transpose()?.unwrap_or_default();
-    let bar = output::progress(configurations.len() as u64 + 1, set);
+    let bar = output::progress(set.cases.len() as u64 + 1, set.key);
     let Some(limits) = runner.limits()? else { return Err(Fault::failed("the GPU did not give its limits")) };
     bar.inc(1);
     let mut rows = Vec::new();
-    for configuration in configurations {
+    for configuration in &set.cases {
         for way in ways(args) {
-            rows.push(measure(args, configuration, &way, (&mut runner, &limits, &peers))?);
+            let options = input::options_of(device, &way.0, &way.1, &args.choice.rules, false)?;
+            rows.push(measure(args, configuration, &options, (&mut runner, &limits, &peers))?);
         }
         bar.inc(1);
     }
@@ -46,9 +48,9 @@ pub(crate) fn bench(args: &BenchArgs, set: &str, configurations: &[Case], mut ru
         |row: &Row| row.run.check.is_some_and(|check| check.max_rel_err.is_nan() || check.max_rel_err > bound(row));
     let wrong = rows.iter().filter(|row| is_wrong(row)).count();
     if args.json {
-        output::print_json(&whole_json(set, &limits, &peers, &rows))?;
+        output::print_json(&whole_json(set.key, &limits, &peers, &rows))?;
     } else {
-        output::print(&text(set, &limits, &peers, &rows))?;
+        output::print(&text(set.key, &limits, &peers, &rows))?;
     }
     if wrong > 0 {
         output::note(&format!("the outputs of {wrong} runs differ from the f64 reference by more than they may"));
@@ -67,12 +69,10 @@ fn ways(args: &BenchArgs) -> Vec<(String, String)> {
 fn measure(
     args: &BenchArgs,
     configuration: &Case,
-    (scheduler, strategy): &(String, String),
+    options: &PlanOptions,
     (runner, limits, peers): (&mut Runner, &Limits, &Peers),
 ) -> Outcome<Row> {
-    let device = runner.device().cloned().ok_or_else(|| Fault::failed("the GPU has no description"))?;
-    let options = input::options_of(&device, scheduler, strategy, &args.choice.rules, false)?;
-    let planned = session::plan_spec(&configuration.spec, &options)?;
+    let planned = session::plan_spec(&configuration.spec, options)?;
     let check =
         args.check.then(|| runner.check(&planned, u64::from(std::process::id()), &Cancel::default())).transpose()?;
     let done = figures::run_planned(runner, &planned, &figures::cold(20), check.as_ref())?;
