@@ -10,6 +10,8 @@
 //! packscope calibrate --device h200-sxm --from 32-8.json --from 32-32.json -o h200.ron --json \
 //!     > tests/fixtures/h200-makespans.json
 //! ```
+//!
+//! Each `measured_ns` here is the mean of two such benches: who comes last, and so merges, is a race in some.
 
 use std::collections::BTreeMap;
 
