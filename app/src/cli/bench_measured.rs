@@ -31,14 +31,16 @@ struct Row {
 /// The command, on a GPU.
 pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Runner) -> Outcome<ExitCode> {
     let peers = args.peers.as_deref().map(Peers::read).transpose()?.unwrap_or_default();
+    let choice = &args.choice;
+    let schedulers = or(&args.schedulers, &choice.scheduler);
+    let ways = input::ways(device, schedulers, or(&args.strategies, &choice.strategy), &choice.rules)?;
     let bar = output::progress(set.cases.len() as u64 + 1, set.key);
     let Some(limits) = runner.limits()? else { return Err(Fault::failed("the GPU did not give its limits")) };
     bar.inc(1);
     let mut rows = Vec::new();
     for configuration in &set.cases {
-        for way in ways(args) {
-            let options = input::options_of(device, &way.0, &way.1, &args.choice.rules, false)?;
-            rows.push(measure(args, configuration, &options, (&mut runner, &limits, &peers))?);
+        for way in &ways {
+            rows.push(measure(args, configuration, way, (&mut runner, &limits, &peers))?);
         }
         bar.inc(1);
     }
@@ -58,12 +60,9 @@ pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Ru
     Ok(ExitCode::from(if wrong > 0 { FAILED } else { 0 }))
 }
 
-/// Schedulers × strategies; `--schedulers` and `--strategies` go before the single ones.
-fn ways(args: &BenchArgs) -> Vec<(String, String)> {
-    let or = |many: &[String], one: &str| if many.is_empty() { vec![one.to_owned()] } else { many.to_vec() };
-    let strategies = or(&args.strategies, &args.choice.strategy);
-    let pairs = or(&args.schedulers, &args.choice.scheduler).into_iter();
-    pairs.flat_map(|scheduler| strategies.iter().map(move |strategy| (scheduler.clone(), strategy.clone()))).collect()
+/// `many`, as `--schedulers` or `--strategies` has them, or else the single one.
+fn or<'a>(many: &'a [String], one: &'a String) -> &'a [String] {
+    if many.is_empty() { std::slice::from_ref(one) } else { many }
 }
 
 fn measure(

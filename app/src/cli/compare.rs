@@ -12,12 +12,7 @@ use super::{figures, input, output};
 pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     let spec = input::batch(&args.batch)?;
     let (device, mut runner) = input::setup(&args.device)?;
-    let mut choices = Vec::new();
-    for scheduler in &args.schedulers {
-        for strategy in &args.strategies {
-            choices.push(input::options_of(&device, scheduler, strategy, &args.rules, false)?);
-        }
-    }
+    let choices = input::ways(&device, &args.schedulers, &args.strategies, &args.rules)?;
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::with_capacity(choices.len());
     for options in &choices {

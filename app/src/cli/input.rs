@@ -259,6 +259,17 @@ pub(crate) fn options_of(
     Ok(options)
 }
 
+/// [`options`] of every scheduler under every strategy.
+pub(crate) fn ways(
+    device: &Device,
+    schedulers: &[String],
+    strategies: &[String],
+    rules: &RuleArgs,
+) -> Outcome<Vec<PlanOptions>> {
+    let pairs = schedulers.iter().flat_map(|scheduler| strategies.iter().map(move |strategy| (scheduler, strategy)));
+    pairs.map(|(scheduler, strategy)| options_of(device, scheduler, strategy, rules, false)).collect()
+}
+
 fn tile(text: &str) -> Outcome<Tile> {
     let parsed = text.split_once('x').and_then(|(m, n)| Some(Tile { m: m.parse().ok()?, n: n.parse().ok()? }));
     parsed
