@@ -20,6 +20,7 @@ mod least_traffic;
 mod perfetto;
 mod perfetto_wire;
 mod plans;
+mod prices;
 mod program;
 mod published;
 mod runs;

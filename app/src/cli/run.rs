@@ -23,7 +23,7 @@ const CHECK_SEED: u64 = 1;
 pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
     let spec = input::batch(&args.batch)?;
     let (device, mut runner) = input::setup(&args.device)?;
-    let options = input::options(&device, &args.choice, false)?;
+    let options = input::options(&device, &args.choice, true)?;
     let planned = session::plan_spec(&spec, &options)?;
     let bar = output::progress(2, "running");
     let check: Option<CheckReport> =
@@ -68,6 +68,10 @@ fn text(name: &str, run: &RunJson) -> String {
     if run.repeats > 1 {
         let (least, most) = (Nanos(run.makespan_min_ns), Nanos(run.makespan_max_ns));
         say("repeats", format!("{}, {least} to {most}, {} L2", run.repeats, run.l2));
+    }
+    if let Some(estimate) = run.estimate_ns {
+        let off = 100.0 * (estimate as f64 / run.makespan_ns.max(1) as f64 - 1.0);
+        say("estimate", format!("{} by the rule that chose, {off:+.0}% off the run", Nanos(estimate)));
     }
     if let Some(overhead) = run.probe_overhead {
         say("tracing", format!("costs {:+.1}% of the time; the times are of plain runs", 100.0 * overhead));

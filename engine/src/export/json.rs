@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::capture::{Capture, Counter, Counts, LaunchCounts};
-use crate::decision::{Considered, Decision, Price, RuleConstant};
+use crate::decision::{self, Considered, Decision, RuleConstant};
 use crate::metrics::{Bandwidth, BubbleReport, Traffic};
 use crate::numerics::CheckReport;
 use crate::plan::LaunchPlan;
@@ -114,7 +114,7 @@ pub struct DecisionJson {
     /// Position of the way that was taken.
     pub chosen: usize,
     /// Unit of the rule's costs.
-    pub unit: &'static str,
+    pub unit: String,
     /// The rule in one sentence.
     pub rule: String,
     /// The constant in the rule.
@@ -126,11 +126,14 @@ pub struct DecisionJson {
 pub struct WayJson {
     /// In a word or two.
     pub what: String,
-    /// By the rule that chose.
+    /// What the rule that chose weighed.
     pub cost: f64,
-    /// Bytes that it moves; `null` where its time is told.
+    /// What `bytes` or `time_ns` covers: `bytes moved`, `one CTA`, `one kernel`, `overhead only`,
+    /// `lower bound` or `estimate of the run`.
+    pub price: &'static str,
+    /// Bytes that it moves; `null` where a time is told.
     pub bytes: Option<u64>,
-    /// Time that it takes; `null` where its bytes are told.
+    /// Time of what `price` names; `null` where bytes are told.
     pub time_ns: Option<u64>,
 }
 
@@ -138,7 +141,7 @@ pub struct WayJson {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConstantJson {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// The value that was used.
     pub value: f64,
     /// The value beyond which the choice is another; `null` where there is none.
@@ -148,15 +151,17 @@ pub struct ConstantJson {
 /// The choices of a plan that was made with explanation.
 pub fn decisions_json(plan: &LaunchPlan) -> Vec<DecisionJson> {
     let way = |way: &Considered| {
-        let (bytes, time) = match way.price {
-            Price::Bytes(bytes) => (Some(bytes), None),
-            Price::Time(time) => (None, Some(time)),
-        };
-        let whole = |value: f64| value.max(0.0).round() as u64;
-        WayJson { what: way.what.to_string(), cost: way.cost, bytes: bytes.map(whole), time_ns: time.map(whole) }
+        let (bytes, time) = (way.price.bytes(), way.price.time());
+        WayJson {
+            what: way.what.to_string(),
+            cost: way.cost,
+            price: way.price.covers.name(),
+            bytes: bytes.map(|bytes| bytes.0),
+            time_ns: time.map(|time| time.0),
+        }
     };
-    let constant = |constant: RuleConstant| ConstantJson {
-        name: constant.name,
+    let constant = |constant: &RuleConstant| ConstantJson {
+        name: constant.name.to_string(),
         value: constant.value,
         flips_at: constant.flips_at,
     };
@@ -165,9 +170,9 @@ pub fn decisions_json(plan: &LaunchPlan) -> Vec<DecisionJson> {
         choice: decision.choice.name(),
         considered: decision.considered.iter().map(way).collect(),
         chosen: decision.chosen,
-        unit: decision.unit,
+        unit: decision.unit.to_string(),
         rule: decision.rule.to_string(),
-        constant: decision.constant.map(constant),
+        constant: decision.constant.as_ref().map(constant),
     };
     plan.decisions.iter().map(decision).collect()
 }
@@ -389,6 +394,9 @@ pub struct RunJson {
     pub makespan_min_ns: u64,
     /// Longest.
     pub makespan_max_ns: u64,
+    /// What the rule that chose thought the run would take; `null` where it weighed something else, or
+    /// the plan was made without explanation.
+    pub estimate_ns: Option<u64>,
     /// SMs × the largest number of CTAs resident on one SM at once.
     pub slots: u64,
     /// Slot time in which a CTA was resident.
@@ -429,6 +437,7 @@ pub fn run_json(
         makespan_ns: times.median.0,
         makespan_min_ns: times.least.0,
         makespan_max_ns: times.most.0,
+        estimate_ns: decision::run_estimate(&capture.plan.decisions).map(|(_, time)| time.0),
         slots: bubbles.slots,
         busy_slot_ns: bubbles.busy_slot.0,
         total_slot_ns: bubbles.total_slot.0,

@@ -53,16 +53,12 @@ impl Scheduler for Deft {
 fn explain(input: &PackInput<'_>, at: NodeIdx, chunk: u32) -> Decision {
     let node = input.tree.node(at);
     let queries = node.query_count();
-    let partials = |pieces: u32| match price::partials(input, queries * pieces) {
-        Price::Bytes(bytes) | Price::Time(bytes) => bytes,
-    };
-    let kv = |reads: u32| match price::kv(input, Tokens(node.tokens.0 * u64::from(reads))) {
-        Price::Bytes(bytes) | Price::Time(bytes) => bytes,
-    };
+    let partials = |pieces: u32| price::partials(input, queries * pieces).amount;
+    let kv = |reads: u32| price::kv(input, Tokens(node.tokens.0 * u64::from(reads))).amount;
     let reads = queries.div_ceil(MASK);
     let pieces = (node.blocks.end - node.blocks.start).div_ceil(chunk);
     let way = |what, pieces: u32| {
-        Considered::new(what, f64::from(pieces * reads), Price::Bytes(kv(reads) + partials(pieces)))
+        Considered::new(what, f64::from(pieces * reads), Price::traffic(kv(reads) + partials(pieces)))
     };
     Decision {
         subject: Subject::Node(at),
@@ -70,13 +66,9 @@ fn explain(input: &PackInput<'_>, at: NodeIdx, chunk: u32) -> Decision {
         choice: Choice::Split,
         considered: vec![way("even chunks", pieces), way("one piece", 1)],
         chosen: 0,
-        unit: "CTAs a KV head",
+        unit: "CTAs a KV head".into(),
         rule: "KV is cut evenly, whatever the partials cost, and read once for as many queries as a mask holds (DeFT)"
             .into(),
-        constant: Some(RuleConstant {
-            name: "tokens of a chunk",
-            value: f64::from(CHUNK),
-            flips_at: Some(node.tokens.as_f64()),
-        }),
+        constant: Some(RuleConstant::new("tokens of a chunk", f64::from(CHUNK), Some(node.tokens.as_f64()))),
     }
 }

@@ -234,11 +234,11 @@ fn explain_merges(input: &PackInput<'_>, tiles: [u32; 2], packing: &mut Packing)
             other: None,
             choice: Choice::Sharing,
             considered: vec![
-                Considered::new("an empty root above all (ours)", roots, Price::Bytes(0.0)),
-                Considered::new("refuse", roots, Price::Bytes(0.0)),
+                Considered::new("an empty root above all (ours)", roots, Price::traffic(0.0)),
+                Considered::new("refuse", roots, Price::traffic(0.0)),
             ],
             chosen: 0,
-            unit: "roots",
+            unit: "roots".into(),
             rule: "the system has one root and gives wrong results with more; an empty root that merges with nothing is our fix, not FastTree's".into(),
             constant: None,
         });
@@ -262,9 +262,9 @@ fn explain_merges(input: &PackInput<'_>, tiles: [u32; 2], packing: &mut Packing)
                     Considered::new("merge", merge, price::kv(input, inherited)),
                 ],
                 chosen: usize::from(merges),
-                unit: "weighted padding and reductions",
+                unit: "weighted padding and reductions".into(),
                 rule: "a child merges where splitting wastes more padded work and reductions; reading KV again has no price (FastTree)".into(),
-                constant: Some(RuleConstant { name: "γ", value: GAMMA, flips_at: (flip >= 0.0).then_some(flip) }),
+                constant: Some(RuleConstant::new("γ", GAMMA, (flip >= 0.0).then_some(flip) )),
             });
         },
         |_| {},
@@ -277,7 +277,7 @@ fn explain_cut(input: &PackInput<'_>, phase: usize, ctas: u64, split: u32) -> De
     let tile = Tile { m: ROWS[phase], n: KV_STEP };
     let way = |tokens: u32| {
         let time = tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, Tokens(u64::from(tokens)));
-        Considered::new(format!("KV in pieces of {tokens}"), f64::from(tokens), Price::Time(time))
+        Considered::new(format!("KV in pieces of {tokens}"), f64::from(tokens), Price::one_cta(time))
     };
     Decision {
         subject: Subject::Launch(phase as u32),
@@ -285,23 +285,23 @@ fn explain_cut(input: &PackInput<'_>, phase: usize, ctas: u64, split: u32) -> De
         choice: Choice::Split,
         considered: vec![way(LONG), way(SHORT)],
         chosen: usize::from(split == SHORT),
-        unit: "tokens of a piece",
+        unit: "tokens of a piece".into(),
         rule: format!(
             "phase {phase} has {ctas} CTAs at first; KV is cut shorter where that is below its threshold (FastTree)"
         )
         .into(),
-        constant: Some(RuleConstant {
-            name: "CTAs of a phase that are enough",
-            value: CUT_BELOW[phase] as f64,
-            flips_at: (ctas > 0).then_some(ctas as f64),
-        }),
+        constant: Some(RuleConstant::new(
+            "CTAs of a phase that are enough",
+            CUT_BELOW[phase] as f64,
+            (ctas > 0).then_some(ctas as f64),
+        )),
     }
 }
 
 fn explain_unite(input: &PackInput<'_>, ctas: [u64; 2], settled: &Settled, own: [u32; 2]) -> Decision {
     let sim = &input.device.sim;
-    let way =
-        |what, launches: f64| Considered::new(what, launches, Price::Time((launches - 1.0) * sim.kernel_gap.as_f64()));
+    let gaps = |launches: f64| Price::overhead((launches - 1.0) * sim.kernel_gap.as_f64());
+    let way = |what, launches: f64| Considered::new(what, launches, gaps(launches));
     let chosen = if !settled.united() {
         0
     } else if settled.queries[0] == own[1] {
@@ -319,17 +319,17 @@ fn explain_unite(input: &PackInput<'_>, ctas: [u64; 2], settled: &Settled, own: 
             way("the large tile for all", 1.0),
         ],
         chosen,
-        unit: "launches",
+        unit: "launches".into(),
         rule: format!(
             "the phases have {} and {} CTAs after cutting; one with too few takes the other's tile (FastTree)",
             ctas[0], ctas[1]
         )
         .into(),
-        constant: Some(RuleConstant {
-            name: "CTAs of a phase that are enough",
-            value: UNITE_BELOW[0] as f64,
-            flips_at: Some(ctas[0] as f64),
-        }),
+        constant: Some(RuleConstant::new(
+            "CTAs of a phase that are enough",
+            UNITE_BELOW[0] as f64,
+            Some(ctas[0] as f64),
+        )),
     }
 }
 

@@ -104,9 +104,9 @@ fn explain_level(input: &PackInput<'_>, first: NodeIdx, average: u32, tile: Tile
         choice: Choice::Tile,
         considered: ways.iter().map(|tile| way(*tile)).collect(),
         chosen: ways.iter().position(|way| way.m == tile.m).unwrap_or(0),
-        unit: "readings of this node",
+        unit: "readings of this node".into(),
         rule: format!("level {}: the tile of a level goes by its average of packed rows, above 64 → 128, above 16 → 64, else 16 (FlashInfer)", node.depth).into(),
-        constant: Some(RuleConstant { name: "average rows", value: f64::from(average), flips_at: Some(flip) }),
+        constant: Some(RuleConstant::new("average rows", f64::from(average), Some(flip) )),
     }
 }
 
@@ -199,7 +199,7 @@ impl Search {
             let tokens = Tokens(u64::from(chunk.min(self.longest)) * u64::from(shape.block_size));
             let time = tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, tokens);
             let waves = f64::from(ctas.div_ceil(self.grid.max(1)).max(1));
-            Considered::new(format!("chunks of {tokens} tokens"), f64::from(ctas), Price::Time(time * waves))
+            Considered::new(format!("chunks of {tokens} tokens"), f64::from(ctas), Price::one_kernel(time * waves))
         };
         let mut considered: Vec<Considered> = self.looked.iter().map(|(chunk, ctas)| way(*chunk, *ctas)).collect();
         let found = self.looked.iter().position(|(chunk, _)| *chunk == self.chunk);
@@ -213,13 +213,9 @@ impl Search {
             choice: Choice::Split,
             considered,
             chosen,
-            unit: "CTAs a KV head",
+            unit: "CTAs a KV head".into(),
             rule: "the smallest chunk, by binary search, for which all CTAs are resident at once; none where the batch fills the grid uncut (FlashInfer)".into(),
-            constant: Some(RuleConstant {
-                name: "CTAs a KV head that fit",
-                value: f64::from(self.grid),
-                flips_at: self.flips_at.map(f64::from),
-            }),
+            constant: Some(RuleConstant::new("CTAs a KV head that fit", f64::from(self.grid), self.flips_at.map(f64::from))),
         }
     }
 }

@@ -101,8 +101,8 @@ fn explain(input: &PackInput<'_>, at: NodeIdx, tile: Tile) -> Decision {
             way("each request", u64::from(node.query_count())),
         ],
         chosen: 0,
-        unit: "readings of the prefix a KV head",
+        unit: "readings of the prefix a KV head".into(),
         rule: "every declared level is a prefix call, whatever its length; a reading a 128 queries and query head (Hydragen)".into(),
-        constant: Some(RuleConstant { name: "queries of a tile", value: f64::from(tile.m), flips_at: None }),
+        constant: Some(RuleConstant::new("queries of a tile", f64::from(tile.m), None )),
     }
 }

@@ -48,7 +48,7 @@ fn explain(input: &PackInput<'_>, parent: NodeIdx, child: NodeIdx) -> Decision {
             Considered::new("merge", 0.0, price::kv(input, tokens)),
         ],
         chosen: 0,
-        unit: "more partials",
+        unit: "more partials".into(),
         rule: "a child is always split off, whatever it costs (PAT-naive)".into(),
         constant: None,
     }

@@ -92,12 +92,8 @@ fn explain(input: &PackInput<'_>, parting: &Parting, split: bool, constant: f64)
             Considered::new("merge", tokens, price::kv(input, parting.tokens)),
         ],
         chosen: usize::from(!split),
-        unit: "KV token loads",
+        unit: "KV token loads".into(),
         rule: "a child is split off when its partials cost less than re-reading the parent (PAT 5.1)".into(),
-        constant: Some(RuleConstant {
-            name: "split_constant",
-            value: constant,
-            flips_at: Some(tokens / f64::from(parting.queries.max(1))),
-        }),
+        constant: Some(RuleConstant::new("split_constant", constant, Some(tokens / f64::from(parting.queries.max(1))))),
     }
 }

@@ -166,13 +166,9 @@ fn explain_padding(input: &PackInput<'_>, parting: &Parting, split: bool) -> Dec
             Considered::new("merge", costs.1, price::kv(input, parting.tokens)),
         ],
         chosen: usize::from(!split),
-        unit: "padded rows × tokens",
+        unit: "padded rows × tokens".into(),
         rule: "a child is merged when splitting wastes more padded rows and reductions (PAT-compute)".into(),
-        constant: Some(RuleConstant {
-            name: "weight of a reduction",
-            value: REDUCTION,
-            flips_at: (flip >= 0.0).then_some(flip),
-        }),
+        constant: Some(RuleConstant::new("weight of a reduction", REDUCTION, (flip >= 0.0).then_some(flip))),
     }
 }
 
@@ -204,13 +200,9 @@ fn explain(input: &PackInput<'_>, parting: &Parting, reread: u64, split: bool) -
             Considered::new("split", partials as f64, price::partials(input, parting.queries)),
         ],
         chosen: usize::from(split),
-        unit: "KV token loads",
+        unit: "KV token loads".into(),
         rule: "a child is merged when it adds no re-read, when its partials would cost as much, or when it is the last (released code)".into(),
-        constant: Some(RuleConstant {
-            name: "token loads of a partial",
-            value: PARTIAL_TOKENS as f64,
-            flips_at: (reread > 0).then(|| reread as f64 / f64::from(parting.queries)),
-        }),
+        constant: Some(RuleConstant::new("token loads of a partial", PARTIAL_TOKENS as f64, (reread > 0).then(|| reread as f64 / f64::from(parting.queries)))),
     }
 }
 
@@ -286,7 +278,7 @@ fn time_of_blocks(input: &PackInput<'_>, blocks: u32) -> Price {
     let shape = &input.batch.shape;
     let tokens = Tokens(u64::from(blocks) * u64::from(shape.block_size));
     let tile = tile::select(input.tiles, TileRule::Released, input.max_rows, tokens).tile;
-    Price::Time(tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, tokens))
+    Price::one_cta(tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, tokens))
 }
 
 fn explain_cut(input: &PackInput<'_>, longest: u32, part: u32, mean: f64) -> Decision {
@@ -303,10 +295,10 @@ fn explain_cut(input: &PackInput<'_>, longest: u32, part: u32, mean: f64) -> Dec
             way("the longest pack whole".to_owned(), longest),
         ],
         chosen: usize::from(!cut),
-        unit: "KV blocks of its longest CTA",
+        unit: "KV blocks of its longest CTA".into(),
         rule: "packs longer than so many means are cut to the mean (released code; the paper cuts above one mean)"
             .into(),
-        constant: Some(RuleConstant { name: "means", value: LONG, flips_at: Some(f64::from(longest) / mean) }),
+        constant: Some(RuleConstant::new("means", LONG, Some(f64::from(longest) / mean))),
     }
 }
 
@@ -325,8 +317,8 @@ fn explain_fill(input: &PackInput<'_>, packing: &Packing, before: (usize, u32), 
             way("packs left as they were", before),
         ],
         chosen: usize::from(packing.packs.len() == before.0),
-        unit: "packs a KV head",
+        unit: "packs a KV head".into(),
         rule: "the longest pack is halved until two CTAs stand on each of 108 SMs, a query has 32 partials, or it has fewer than 8 blocks (released code)".into(),
-        constant: Some(RuleConstant { name: "packs that are enough", value: target as f64, flips_at: Some(before.0 as f64) }),
+        constant: Some(RuleConstant::new("packs that are enough", target as f64, Some(before.0 as f64) )),
     }
 }

@@ -136,7 +136,7 @@ fn explain(input: &PackInput<'_>, q: &SplitQuestion, splits: u32) -> Decision {
     // A wave takes as long as its longest CTA; the smallest numbers and the one that was taken are told.
     let way = |count: u32| {
         let waves = (base * f64::from(count) / budget).ceil() / f64::from(count);
-        Considered::new(format!("{count} splits"), waves, Price::Time(waves * whole))
+        Considered::new(format!("{count} splits"), waves, Price::one_kernel(waves * whole))
     };
     let mut considered = vec![1, 2, 4, 8, splits];
     considered.sort_unstable();
@@ -147,7 +147,7 @@ fn explain(input: &PackInput<'_>, q: &SplitQuestion, splits: u32) -> Decision {
         choice: Choice::Split,
         considered: considered.iter().map(|count| way(*count)).collect(),
         chosen: considered.iter().position(|count| *count == splits).unwrap_or(0),
-        unit: "waves of unsplit CTAs",
+        unit: "waves of unsplit CTAs".into(),
         rule: "the fewest splits within 85 % of the best wave efficiency, none from 80 % of two CTAs an SM (FlashAttention 2)".into(),
         constant: Some(split_constant(q)),
     }

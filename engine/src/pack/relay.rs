@@ -81,9 +81,9 @@ fn explain_prefix(input: &PackInput<'_>, root: NodeIdx, tile: Tile) -> Decision 
         choice: Choice::Sharing,
         considered: vec![way("one call for all", reads), way("each request", each)],
         chosen: 0,
-        unit: "readings of the prefix a KV head",
+        unit: "readings of the prefix a KV head".into(),
         rule: "the system prefix is always read once for all; its cost is a reading a 64 queries and query head (RelayAttention)".into(),
-        constant: Some(RuleConstant { name: "queries of a tile", value: f64::from(tile.m), flips_at: None }),
+        constant: Some(RuleConstant::new("queries of a tile", f64::from(tile.m), None )),
     }
 }
 
@@ -94,7 +94,7 @@ fn explain_splits(input: &PackInput<'_>, question: &SplitQuestion, splits: u32, 
     let rate = input.device.reachable_bytes_per_s() * 1e-9 / lanes;
     let way = |count: u32| {
         let waves = (base * f64::from(count) / lanes).ceil() / f64::from(count);
-        Considered::new(format!("{count} prefix splits"), waves, Price::Time(waves * kv / rate))
+        Considered::new(format!("{count} prefix splits"), waves, Price::one_kernel(waves * kv / rate))
     };
     let mut considered = vec![way(splits)];
     considered.extend([1, 2, 4, 8].iter().filter(|count| **count != splits).map(|count| way(*count)));
@@ -104,7 +104,7 @@ fn explain_splits(input: &PackInput<'_>, question: &SplitQuestion, splits: u32, 
         choice: Choice::Split,
         considered,
         chosen: 0,
-        unit: "waves of unsplit CTAs",
+        unit: "waves of unsplit CTAs".into(),
         rule: format!("FlashAttention's wave heuristic for the prefix; the rests get {rest_splits} splits by the same")
             .into(),
         constant: Some(split_constant(question)),

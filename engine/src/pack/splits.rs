@@ -94,11 +94,7 @@ impl Waves {
         let share = f64::from(self.ctas) / f64::from(self.lanes);
         if share >= Self::FULL {
             let flips = self.count_within(f64::INFINITY, Self::KEPT) != 1;
-            return RuleConstant {
-                name: "share of two CTAs an SM that is full",
-                value: Self::FULL,
-                flips_at: flips.then_some(share),
-            };
+            return RuleConstant::new("share of two CTAs an SM that is full", Self::FULL, flips.then_some(share));
         }
         let taken = self.count();
         let efficiencies = self.efficiencies();
@@ -108,11 +104,11 @@ impl Waves {
         let fewer =
             efficiencies.iter().take_while(|(splits, _)| *splits < taken).map(|(_, efficiency)| efficiency / best);
         let flips = own.filter(|share| *share < 1.0).into_iter().chain(fewer);
-        RuleConstant {
-            name: "share of the best wave efficiency that is enough",
-            value: Self::KEPT,
-            flips_at: flips.min_by(|a, b| (a - Self::KEPT).abs().total_cmp(&(b - Self::KEPT).abs())),
-        }
+        RuleConstant::new(
+            "share of the best wave efficiency that is enough",
+            Self::KEPT,
+            flips.min_by(|a, b| (a - Self::KEPT).abs().total_cmp(&(b - Self::KEPT).abs())),
+        )
     }
 }
 
@@ -148,7 +144,7 @@ fn explain(input: &PackInput<'_>, subject: Subject, pack: &Pack, (parts, mean): 
     let tile = tile::select(input.tiles, tile::TileRule::Fitting, pack.rows(shape.group()), pack.tokens).tile;
     let way = |what: String, tokens: u64| {
         let time = tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, Tokens(tokens));
-        Considered::new(what, tokens as f64, Price::Time(time))
+        Considered::new(what, tokens as f64, Price::one_cta(time))
     };
     Decision {
         subject,
@@ -159,8 +155,8 @@ fn explain(input: &PackInput<'_>, subject: Subject, pack: &Pack, (parts, mean): 
             way("one piece".to_owned(), pack.tokens.0),
         ],
         chosen: usize::from(parts < 2),
-        unit: "KV tokens of its longest CTA",
+        unit: "KV tokens of its longest CTA".into(),
         rule: "a pack is cut where it is longer than the mean over all packs, since it bounds the tail (PAT 6)".into(),
-        constant: Some(RuleConstant { name: "mean KV tokens", value: mean, flips_at: Some(pack.tokens.as_f64()) }),
+        constant: Some(RuleConstant::new("mean KV tokens", mean, Some(pack.tokens.as_f64()))),
     }
 }

@@ -137,13 +137,9 @@ impl Verdict {
                 way("flash-decoding", self.decode_waves, requests),
             ],
             chosen: usize::from(!self.cascade),
-            unit: "waves of KV tiles",
+            unit: "waves of KV tiles".into(),
             rule: self.why.into(),
-            constant: self.constant.map(|(name, value, flip)| RuleConstant {
-                name,
-                value: value as f64,
-                flips_at: Some(flip as f64),
-            }),
+            constant: self.constant.map(|(name, value, flip)| RuleConstant::new(name, value as f64, Some(flip as f64))),
         }
     }
 }

@@ -104,9 +104,6 @@ fn hybrid(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
             derived(ui, "tickets, prefill : decode", text);
         }
     }
-    for decision in plan.decisions.iter().filter(|decision| decision.subject == Subject::Plan) {
-        ui.add(egui::Label::new(RichText::new(decision.sentence()).small()).wrap());
-    }
 }
 
 fn node_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, node: NodeIdx) {
@@ -221,8 +218,8 @@ fn decisions(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     let mut any = false;
     for decision in of.take(MOST) {
         any = true;
-        record(ui, frame, decision);
-        if let Some(constant) = decision.constant.filter(|constant| constant.name == "split_constant")
+        record(ui, frame, shown, decision);
+        if let Some(constant) = decision.constant.as_ref().filter(|constant| constant.name == "split_constant")
             && let Some(flip) = constant.flips_at
             && ui
                 .small_button(format!("try {flip:.2}"))
@@ -240,8 +237,9 @@ fn decisions(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     }
 }
 
-/// One choice: every way with its costs, the one that was taken in front, then rule and constant.
-fn record(ui: &mut Ui, frame: &Frame<'_>, decision: &Decision) {
+/// One choice: every way with its costs, the one that was taken in front, then rule and constant; an estimate of the
+/// run beside what the runs took.
+fn record(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, decision: &Decision) {
     ui.add_space(4.0);
     let title = format!("{} · {}", decision.choice.name(), decision.title());
     ui.label(RichText::new(title).color(frame.tokens.faint).small());
@@ -254,8 +252,13 @@ fn record(ui: &mut Ui, frame: &Frame<'_>, decision: &Decision) {
             ui.label(RichText::new(decision.rule_cost(way)).color(frame.tokens.faint).small());
         });
     }
+    for run in shown.runs(Sources::Both) {
+        if let Some(beside) = decision.beside(run.source().name(), run.times().median) {
+            ui.add(egui::Label::new(beside).wrap());
+        }
+    }
     ui.add(egui::Label::new(format!("because {}", decision.rule)).wrap());
-    if let Some(constant) = decision.constant {
+    if let Some(constant) = &decision.constant {
         ui.label(constant.to_string());
     }
 }

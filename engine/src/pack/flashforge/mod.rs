@@ -141,7 +141,7 @@ impl FlashForge {
 fn explain_pieces(first: usize, task: &Task, pieces: u32, division: Option<&Division>) -> Decision {
     let way = |count: u32| {
         let micros = cost::micros(task.rows, task.tokens / f64::from(count));
-        Considered::new(format!("{count} pieces"), micros, Price::Time(micros * 1e3))
+        Considered::new(format!("{count} pieces"), micros, Price::one_cta(micros * 1e3))
     };
     let most = division.map_or(1, |division| {
         ((cost::micros(task.rows, task.tokens) / division.bound.max(1e-9)).ceil() as u32).min(task.kv_blocks).max(1)
@@ -156,20 +156,16 @@ fn explain_pieces(first: usize, task: &Task, pieces: u32, division: Option<&Divi
         choice: Choice::Split,
         chosen: counts.iter().position(|count| *count == pieces).unwrap_or(0),
         considered: counts.into_iter().map(way).collect(),
-        unit: "µs a piece by the cost grid",
+        unit: "µs a piece by the cost grid".into(),
         rule: "as many pieces as keep one within the length that gave the earliest predicted end, never more than the lower bound allows (FlashForge 5)".into(),
-        constant: division.map(|division| RuleConstant {
-            name: "lower bound, µs",
-            value: division.bound,
-            flips_at: Some(cost::micros(task.rows, task.tokens)),
-        }),
+        constant: division.map(|division| RuleConstant::new("lower bound, µs", division.bound, Some(cost::micros(task.rows, task.tokens)))),
     }
 }
 
 fn explain_division(division: &Division, blocks: u32) -> Decision {
     let way = |(stretch, end): &(f64, f64)| {
         let what = if stretch.is_finite() { format!("pieces of {stretch:.2} bounds") } else { "no cutting".to_owned() };
-        Considered::new(what, *end, Price::Time(end * 1e3))
+        Considered::new(what, *end, Price::one_kernel(end * 1e3))
     };
     let taken = division.tried.iter().position(|(_, end)| *end <= division.end).unwrap_or(0);
     Decision {
@@ -178,8 +174,8 @@ fn explain_division(division: &Division, blocks: u32) -> Decision {
         choice: Choice::Split,
         considered: division.tried.iter().map(way).collect(),
         chosen: taken,
-        unit: "µs to the predicted end",
+        unit: "µs to the predicted end".into(),
         rule: format!("the division whose last of {blocks} thread blocks ends first, pieces placed longest first (FlashForge 5; search and placement ours)").into(),
-        constant: Some(RuleConstant { name: "lower bound, µs", value: division.bound, flips_at: None }),
+        constant: Some(RuleConstant::new("lower bound, µs", division.bound, None )),
     }
 }

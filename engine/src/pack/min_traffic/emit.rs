@@ -144,17 +144,17 @@ impl Emission<'_> {
                 choice: Choice::Sharing,
                 considered: vec![
                     Considered::new("split", slots, price::partials(self.input, queries)),
-                    Considered::new("merge", reading * readings, decision::Price::Bytes(reading * readings)),
+                    Considered::new("merge", reading * readings, decision::Price::traffic(reading * readings)),
                 ],
                 chosen: usize::from(!split),
-                unit: "bytes",
+                unit: "bytes".into(),
                 rule: "the fewest bytes over the whole path; shown are those at this node, slots against its readings"
                     .into(),
-                constant: Some(RuleConstant {
-                    name: "KV tokens of the node",
-                    value: tokens,
-                    flips_at: (readings > 0.0).then(|| slots / (price.kv_token as f64 * readings)),
-                }),
+                constant: Some(RuleConstant::new(
+                    "KV tokens of the node",
+                    tokens,
+                    (readings > 0.0).then(|| slots / (price.kv_token as f64 * readings)),
+                )),
             });
         }
     }

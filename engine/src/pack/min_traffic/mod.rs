@@ -130,14 +130,14 @@ fn searched(input: &PackInput<'_>, price: Price, others: &[Price]) -> (Packing, 
 }
 
 fn explain(costs: [u64; 2], take_whole: bool, cut: bool) -> Decision {
-    let way = |what, cost: u64| Considered::new(what, cost as f64, decision::Price::Bytes(cost as f64));
+    let way = |what, cost: u64| Considered::new(what, cost as f64, decision::Price::traffic(cost as f64));
     Decision {
         subject: Subject::Plan,
         other: None,
         choice: Choice::Sharing,
         considered: vec![way("packs with partials", costs[0]), way("one pack a query, no partials", costs[1])],
         chosen: usize::from(take_whole),
-        unit: "bytes",
+        unit: "bytes".into(),
         rule: if cut {
             "the fewest bytes; the search was cut short, so that there may be fewer".into()
         } else {

@@ -143,8 +143,8 @@ fn explain(input: &PackInput<'_>, first: usize, pack: &Pack, pieces: u32) -> Dec
             Considered::new("keep whole", whole, bytes::partials(input, pack.queries_len)),
         ],
         chosen: 0,
-        unit: "KV tokens of its CTA",
+        unit: "KV tokens of its CTA".into(),
         rule: "of the limits of a CTA's time, the one at which the makespan by the closed form is least".into(),
-        constant: Some(RuleConstant { name: "limit in KV tokens of this tile", value: piece, flips_at: Some(whole) }),
+        constant: Some(RuleConstant::new("limit in KV tokens of this tile", piece, Some(whole))),
     }
 }

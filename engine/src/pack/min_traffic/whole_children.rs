@@ -215,15 +215,11 @@ fn explain(input: &PackInput<'_>, parting: &Parting, at: Price, split: bool) -> 
         choice: Choice::Sharing,
         considered: vec![
             Considered::new("split", slots, price::partials(input, queries)),
-            Considered::new("merge", reading * readings, decision::Price::Bytes(reading * readings)),
+            Considered::new("merge", reading * readings, decision::Price::traffic(reading * readings)),
         ],
         chosen: usize::from(!split),
-        unit: "bytes",
+        unit: "bytes".into(),
         rule: "the fewest bytes of all packings that keep the queries of a child together; shown are those at this node, slots against its readings".into(),
-        constant: Some(RuleConstant {
-            name: "KV tokens of the node's run",
-            value: tokens.as_f64(),
-            flips_at: (readings > 0.0).then(|| slots / (at.kv_token as f64 * readings)),
-        }),
+        constant: Some(RuleConstant::new("KV tokens of the node's run", tokens.as_f64(), (readings > 0.0).then(|| slots / (at.kv_token as f64 * readings)))),
     }
 }

@@ -1,8 +1,10 @@
 //! The decisions of a hybrid batch, written down: splits, and what runs beside what.
 //!
-//! Every way has its estimated time as price (see `ours`). Where a rule of the released code chose,
-//! the constant is the one in the branch that decided, and its flip is found by asking the rule
-//! again just beyond each value at which a comparison turns.
+//! Every way has an estimated time as price (see `ours`), named by what it covers: POD's ways estimate
+//! the whole run, FlashAttention's prefill splits that kernel alone, and two kernels that overlap as the
+//! hardware pleases have only a bound. Where a rule of the released code chose, the constant is the one
+//! in the branch that decided, and its flip is found by asking the rule again just beyond each value at
+//! which a comparison turns.
 
 use std::borrow::Cow;
 
@@ -12,8 +14,8 @@ use crate::plan::hybrid::auto::{self, Answer, PodWay, Question, Rule, released_b
 use crate::plan::hybrid::ours::{self, Estimate, Work, estimate};
 
 /// A way with its estimated time, which is also its cost.
-fn timed(what: impl Into<Cow<'static, str>>, time: f64) -> Considered {
-    Considered::new(what, time * 1e-3, Price::Time(time))
+fn timed(what: impl Into<Cow<'static, str>>, price: Price) -> Considered {
+    Considered::new(what, price.amount * 1e-3, price)
 }
 
 fn decision(
@@ -28,7 +30,7 @@ fn decision(
         choice,
         considered,
         chosen,
-        unit: "µs estimated",
+        unit: "µs estimated".into(),
         rule: rule.into(),
         constant,
     }
@@ -42,12 +44,12 @@ fn told_splits(taken: u32, cap: u32) -> Vec<u32> {
     told
 }
 
-fn splits_of(what: &str, told: &[u32], taken: u32, time: impl Fn(u32) -> f64) -> (Vec<Considered>, usize) {
+fn splits_of(what: &str, told: &[u32], taken: u32, price: impl Fn(u32) -> Price) -> (Vec<Considered>, usize) {
     let name = |splits: u32| match splits {
         1 => format!("{what} whole"),
         _ => format!("{what} in {splits}"),
     };
-    let considered = told.iter().map(|splits| timed(name(*splits), time(*splits))).collect();
+    let considered = told.iter().map(|splits| timed(name(*splits), price(*splits))).collect();
     (considered, told.iter().position(|splits| *splits == taken).unwrap_or(0))
 }
 
@@ -65,23 +67,24 @@ pub(super) fn flash(work: &Work<'_>, taken: u32, strategy: &'static str) -> Vec<
     let told = told_splits(taken, auto::flash_waves(q, auto::MOST_SPLITS).cap);
     let split = decision(
         Choice::Split,
-        splits_of("prefill KV", &told, taken, |splits| ours::prefill_alone(work, splits)),
+        splits_of("prefill KV", &told, taken, |splits| Price::one_kernel(ours::prefill_alone(work, splits))),
         "the fewest splits within 85 % of the best wave efficiency over blocks of 64 rows, none from 80 % of two CTAs an SM (FlashAttention 2)",
         Some(auto::flash_waves(q, auto::MOST_SPLITS).constant()),
     );
     if q.decodes == 0 {
         return vec![split];
     }
-    let apart = ours::prefill_alone(work, taken) + ours::decode_alone(work);
-    let together = ours::choose(work).time;
-    let considered = vec![timed(strategy, apart), timed("fused", together)];
-    let rule = match strategy {
-        "serial" => "serial was asked for: one kernel after the other, each with its own tail",
-        "streams" => {
-            "streams was asked for: at most what serial takes, since a kernel fills the tail of the one before it"
-        }
-        _ => "the strategy was asked for; its price is that of serial, from which only a run tells how far it differs",
+    let (own, rule) = match strategy {
+        "serial" => (
+            Price::run(ours::prefill_alone(work, taken) + ours::decode_alone(work)),
+            "serial was asked for: one kernel after the other, each with its own tail",
+        ),
+        _ => (
+            Price::lower_bound(ours::bound(work)),
+            "the strategy was asked for; how far its kernels overlap only a run tells, so all that stands here is a bound",
+        ),
     };
+    let considered = vec![timed(strategy, own), timed("fused", Price::run(ours::choose(work).time))];
     vec![split, decision(Choice::Fusion, (considered, 0), rule, None)]
 }
 
@@ -104,7 +107,7 @@ fn prefill_splits(work: &Work<'_>, answer: &Answer, choice: PodChoice) -> Decisi
         let name = "decode CTAs an SM from which prefill is not split";
         (
             "prefill is split by FlashAttention's rule to two full waves at most (POD 4.2.4), and not where the decodes alone fill two CTAs an SM (POD's released code)",
-            RuleConstant { name, value: 2.0, flips_at: turns.then_some(fill) },
+            RuleConstant::new(name, 2.0, turns.then_some(fill)),
         )
     } else {
         (
@@ -113,7 +116,8 @@ fn prefill_splits(work: &Work<'_>, answer: &Answer, choice: PodChoice) -> Decisi
         )
     };
     let told = told_splits(taken, q.prefill_cap());
-    decision(Choice::Split, splits_of("prefill KV", &told, taken, time), rule, Some(constant))
+    let price = |splits: u32| Price::run(time(splits));
+    decision(Choice::Split, splits_of("prefill KV", &told, taken, price), rule, Some(constant))
 }
 
 /// The limit of two waves: below `taken · P₀ / W` waves the splits that were taken are out of reach,
@@ -127,7 +131,7 @@ fn cap_constant(q: &Question, taken: u32, time: &dyn Fn(u32) -> f64) -> RuleCons
         let now = ours::MARGIN * time(1);
         (cap + 1..=4 * cap + 4).find(|splits| time(*splits) < now).map(waves)
     };
-    RuleConstant { name: "waves that prefill splits may fill", value: 2.0, flips_at }
+    RuleConstant::new("waves that prefill splits may fill", 2.0, flips_at)
 }
 
 fn decode_splits(work: &Work<'_>, answer: &Answer, choice: PodChoice) -> Decision {
@@ -141,18 +145,15 @@ fn decode_splits(work: &Work<'_>, answer: &Answer, choice: PodChoice) -> Decisio
     let value = Rule::default().part;
     let splits = |part: f64| released_by(q, forced, &Rule { part, ..Rule::default() }).decode_splits;
     let told = told_splits(taken, auto::MOST_SPLITS.min(taken.max(2)));
-    let time = |splits: u32| estimate(work, &Answer { decode_splits: splits, ..*answer });
+    let price = |splits: u32| Price::run(estimate(work, &Answer { decode_splits: splits, ..*answer }));
     let rule = if q.whole {
         "two splits where the decodes fill 80 to 100 % of two CTAs an SM beside a long or a short prefill (POD's released code), else FlashAttention's wave rule"
     } else {
         "the scheduler has cut or shared the KV already, so it is left as it is"
     };
-    let constant = RuleConstant {
-        name: "share of two CTAs an SM that is nearly full",
-        value,
-        flips_at: flip(value, &[fill, prefill], splits),
-    };
-    decision(Choice::Split, splits_of("decode KV", &told, taken, time), rule, q.whole.then_some(constant))
+    let constant =
+        RuleConstant::new("share of two CTAs an SM that is nearly full", value, flip(value, &[fill, prefill], splits));
+    decision(Choice::Split, splits_of("decode KV", &told, taken, price), rule, q.whole.then_some(constant))
 }
 
 /// CTAs an SM and policy, each way with the splits that it would have.
@@ -163,7 +164,7 @@ fn way(work: &Work<'_>, answer: &Answer, ours: &Estimate, choice: PodChoice) -> 
         PodChoice::Ours => ours::best_of(work, way).answer,
         PodChoice::Released | PodChoice::Way(_) => released_by(q, Some(way), &Rule::default()),
     };
-    let considered = PodWay::ALL.iter().map(|way| timed(way.name(), estimate(work, &of(*way)))).collect();
+    let considered = PodWay::ALL.iter().map(|way| timed(way.name(), Price::run(estimate(work, &of(*way))))).collect();
     let chosen = PodWay::ALL.iter().position(|way| *way == answer.way).unwrap_or(0);
     let (rule, constant) = match choice {
         PodChoice::Ours => (
@@ -208,7 +209,7 @@ fn efficiency(work: &Work<'_>, ours: &Estimate) -> RuleConstant {
         }
         beyond
     });
-    RuleConstant { name: "sim.prefill_efficiency", value, flips_at }
+    RuleConstant::new("sim.prefill_efficiency", value, flips_at)
 }
 
 /// The branch of the released choice that decided, with its constant.
@@ -221,17 +222,14 @@ fn automatic(q: &Question) -> (&'static str, RuleConstant) {
     if answer.prefill_splits > 1 || answer.decode_splits > 1 {
         let turns = flip(rule.part, &[decode / wave, 2.0 * prefill / wave], |part| way(&Rule { part, ..rule }));
         let name = "share of two CTAs an SM that is nearly full";
-        return (
-            "a side is split, which only two CTAs an SM do",
-            RuleConstant { name, value: rule.part, flips_at: turns },
-        );
+        return ("a side is split, which only two CTAs an SM do", RuleConstant::new(name, rule.part, turns));
     }
     if prefill < wave && decode < rule.decodes_per_sm * sms {
         let turns = flip(rule.decodes_per_sm, &[decode / sms], |n| way(&Rule { decodes_per_sm: n, ..rule }));
         let name = "decode CTAs an SM that are few";
         return (
             "prefill fills less than a wave and decodes are few",
-            RuleConstant { name, value: rule.decodes_per_sm, flips_at: turns },
+            RuleConstant::new(name, rule.decodes_per_sm, turns),
         );
     }
     if (prefill < wave || decode < wave) && auto::is_long(q, &rule) {
@@ -240,12 +238,12 @@ fn automatic(q: &Question) -> (&'static str, RuleConstant) {
         let name = "prefill KV by decode KV that is long";
         return (
             "the prefill is long beside the decodes, and one of them fills less than a wave",
-            RuleConstant { name, value: rule.long, flips_at: turns },
+            RuleConstant::new(name, rule.long, turns),
         );
     }
     let turns = flip(rule.more, &[decode / prefill.max(1.0)], |more| way(&Rule { more, ..rule }));
     let name = "decode CTAs a prefill CTA from which it is four an SM";
-    ("the larger of prefill and decode CTAs decides", RuleConstant { name, value: rule.more, flips_at: turns })
+    ("the larger of prefill and decode CTAs decides", RuleConstant::new(name, rule.more, turns))
 }
 
 #[cfg(test)]

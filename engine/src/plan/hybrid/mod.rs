@@ -203,6 +203,7 @@ fn work<'a>(input: &PackInput<'a>, packing: &Packing, question: &Question) -> ou
         question: *question,
         pairs: pairs.sum(),
         decode_tokens: packing.packs.iter().map(|pack| pack.tokens.as_f64()).sum(),
+        unique_tokens: input.tree.unique_tokens().as_f64(),
         prefill_tokens: batch.prefills().map(|(_, request)| request.kv.as_f64()).sum(),
     }
 }

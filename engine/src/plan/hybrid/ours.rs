@@ -34,6 +34,8 @@ pub(super) struct Work<'a> {
     pub(super) pairs: f64,
     /// KV tokens of all decode packs.
     pub(super) decode_tokens: f64,
+    /// KV tokens of the decodes, each counted once however many packs read it.
+    pub(super) unique_tokens: f64,
     /// KV tokens at the ends of all chunks.
     pub(super) prefill_tokens: f64,
 }
@@ -93,7 +95,18 @@ pub(super) fn decode_alone(work: &Work<'_>) -> f64 {
     bytes / (work.device.reachable_bytes_per_s() * 1e-9) + work.merge()
 }
 
+/// Time that no strategy stays below, ns: all products at the rate of full SMs, and each KV once at that of HBM.
+pub(super) fn bound(work: &Work<'_>) -> f64 {
+    work.compute().max(work.memory(work.unique_tokens, 0.0))
+}
+
 impl Work<'_> {
+    /// So much decode KV, one read of the prefill KV and `partials` bytes at the rate of HBM, ns.
+    fn memory(&self, decode_tokens: f64, partials: f64) -> f64 {
+        let kv = (decode_tokens + self.prefill_tokens) * self.shape.kv_bytes_per_token().as_f64();
+        (kv + partials) / (self.device.reachable_bytes_per_s() * 1e-9)
+    }
+
     /// All prefill FLOP at the rate of full SMs, ns.
     fn compute(&self) -> f64 {
         let flop = 4.0 * f64::from(self.shape.head_dim) * self.pairs * f64::from(self.shape.query_heads);
@@ -112,12 +125,9 @@ pub(super) fn estimate(work: &Work<'_>, answer: &Answer) -> f64 {
     let split = (answer.prefill_splits > 1, answer.decode_splits > 1);
     let kernel = kernels::pod(device, shape, answer.way.four, split);
     let (sms, compute) = (f64::from(device.sm_count), work.compute());
-    let hbm = device.reachable_bytes_per_s() * 1e-9;
     let rows = f64::from(q.rows * q.chunks);
     let partials = if split.0 { 2.0 * f64::from(answer.prefill_splits) * rows } else { 0.0 };
-    let memory = ((work.decode_tokens + work.prefill_tokens) * shape.kv_bytes_per_token().as_f64()
-        + partials * shape.partial_bytes().as_f64())
-        / hbm;
+    let memory = work.memory(work.decode_tokens, partials * shape.partial_bytes().as_f64());
     let ctas = q.prefill_ctas(kernel.prefill_tile.m) * answer.prefill_splits;
     let slots = (q.decode_ctas() * answer.decode_splits).div_ceil(kernel.decodes_per_cta);
     let tickets = answer.way.policy.tickets(ctas, slots);
