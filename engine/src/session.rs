@@ -348,16 +348,6 @@ impl Runner {
         }
         numerics::check_all(&first.batch, &plans, seed, cancel)
     }
-
-    /// Largest relative error that a correct run of this dtype shows in [`Self::check`]: 16-bit inputs of
-    /// the second product and a 16-bit output on a GPU, f32 on the CPU.
-    pub fn check_bound(&self, dtype: crate::workload::Dtype) -> f64 {
-        match (self.device(), dtype) {
-            (None, _) => 1e-5,
-            (Some(_), crate::workload::Dtype::F16) => 1e-3,
-            (Some(_), crate::workload::Dtype::Bf16) => 8e-3,
-        }
-    }
 }
 
 /// The least time that any plan of the batch can take on its device, ns: the FLOP of its prefill at

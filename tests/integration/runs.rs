@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 17] = [
+const RUN_FIELDS: [&str; 18] = [
     "backend",
     "source",
     "repeats",
@@ -16,6 +16,7 @@ const RUN_FIELDS: [&str; 17] = [
     "makespan_ns",
     "makespan_min_ns",
     "makespan_max_ns",
+    "estimate_ns",
     "slots",
     "busy_slot_ns",
     "total_slot_ns",
@@ -56,7 +57,8 @@ fn run_json_has_every_field_and_its_slot_time_adds_up() {
     }
     holds_together(&run);
     assert!(number(&run["makespan_ns"]) > 0);
-    assert!(run["check"]["max_rel_err"].as_f64().unwrap() < 1e-5);
+    let (error, bound) = (run["check"]["max_rel_err"].as_f64().unwrap(), run["check"]["bound"].as_f64().unwrap());
+    assert!(error > 0.0 && error <= bound && bound < 1e-5, "{error} of {bound}");
     assert!(number(&run["check"]["rows"]) > 0);
 }
 
@@ -165,7 +167,11 @@ fn a_mooncake_window_of_256_requests_imports_plans_and_simulates() {
 #[test]
 fn bench_states_the_floor_beside_every_time() {
     let folder = tempfile::tempdir().unwrap();
-    let json = packscope_in(folder.path(), &["bench", "--set", "pat-figure-10", "--json", "-o", "out"]).json();
+    let peers =
+        r#"{"rows": [{"config": 3, "heads": "32/8", "slow_us": 5000.5}, {"config": 3, "heads": "8/8", "slow_us": 1}]}"#;
+    std::fs::write(folder.path().join("peers.json"), peers).unwrap();
+    let bench = ["bench", "--set", "pat-figure-10", "--peers", "peers.json", "--json", "-o", "out"];
+    let json = packscope_in(folder.path(), &bench).json();
     for end in ["txt", "svg", "png"] {
         assert!(folder.path().join(format!("out/bench-pat-figure-10.{end}")).exists(), "no {end}");
     }
@@ -177,10 +183,35 @@ fn bench_states_the_floor_beside_every_time() {
     assert!(refused["makespan_ns"].is_null(), "{refused}");
     let runs = json["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 20);
-    for run in runs {
+    for (at, run) in runs.iter().enumerate() {
+        let peer = (at == 2).then_some(5_000_500);
+        assert_eq!(run["peers_ns"], serde_json::json!({ "slow": peer }), "{}", run["sample"]);
         assert!(number(&run["run"]["makespan_ns"]) > number(&run["floor_ns"]), "{} beats its floor", run["sample"]);
         assert_eq!(run["run"]["source"], "simulated");
     }
+}
+
+#[test]
+fn bench_reads_peers_on_the_simulator_or_says_what_is_wrong_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let bench = |set: &str, text: &str| {
+        std::fs::write(folder.path().join("peers.json"), text).unwrap();
+        packscope_in(folder.path(), &["bench", "--set", set, "--peers", "peers.json", "-o", "out"])
+    };
+    let row = |row: &str| format!("{{\"rows\": [{row}]}}");
+    bench("pat-figure-10", "{ not JSON").fails(2, &["peers.json", "line 1"]);
+    bench("hybrid", "{}").fails(2, &["peers.json", "no list 'rows'"]);
+    let broken = row(r#"{"config": "C0", "heads": "16/4", "us": {"fi_pod": "638"}}"#);
+    bench("hybrid", &broken).fails(2, &["rows[0].us.fi_pod", "not a time in µs"]);
+    // Rows of other batches would stand beside nothing.
+    let trace = row(r#"{"trace": "t.jsonl", "window": "0:64", "heads": "32/8", "a_us": 7}"#);
+    bench("pat-figure-10", &trace).fails(2, &["no row is of a case of pat-figure-10"]);
+    let right = row(r#"{"config": 1, "heads": "32/8", "a_us": 7}"#);
+    for set in ["pat-ablation", "pod-figure-6", "lazy-update"] {
+        bench(set, &right).fails(2, &["--peers", "leave it out"]);
+    }
+    packscope_in(folder.path(), &["bench", "--peers", "missing.json"]).fails(2, &["missing.json"]);
+    assert!(!folder.path().join("out").exists(), "a refused bench leaves nothing");
 }
 
 #[test]

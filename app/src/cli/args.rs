@@ -292,7 +292,8 @@ pub(crate) struct BenchArgs {
     /// On a GPU: several strategies, comma-separated, instead of the one.
     #[arg(long, value_name = "X,Y", value_delimiter = ',')]
     pub(crate) strategies: Vec<String>,
-    /// On a GPU: times of other systems to stand beside ours (rows of config, heads, NAME_us).
+    /// pat-figure-10, hybrid, and any set on a GPU: times of other systems to stand beside ours (rows of config,
+    /// heads, and NAME_us or us: {NAME}).
     #[arg(long, value_name = "FILE.json")]
     pub(crate) peers: Option<PathBuf>,
     /// On a GPU: compare the outputs with an f64 reference.

@@ -18,6 +18,7 @@ use super::args::{BenchArgs, BenchSet};
 use super::convert::write_pictures;
 use super::fault::{Fault, Outcome};
 use super::figures::{percent, ratio};
+use super::peers::Peers;
 use super::published::Times;
 use super::sets::{Case, Set, Way};
 use super::table::Table;
@@ -26,7 +27,9 @@ use crate::chart::Bars;
 
 /// The command.
 pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
+    let file = args.peers.as_deref();
     if args.set == BenchSet::LazyUpdate {
+        Peers::refuse(file, "lazy-update")?;
         return super::lazy::lazy(args);
     }
     let (device, runner) = input::setup(&args.device)?;
@@ -40,25 +43,33 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
             ));
         }
         let cases = if args.set == BenchSet::Hybrid { sets::hybrid()? } else { Vec::new() };
-        return bench_pod::bench(&device, args, &chosen("hybrid", &cases, &options, runner)?);
+        if cases.is_empty() {
+            Peers::refuse(file, "a figure of POD-Attention")?;
+        }
+        let peers = Peers::read(file, "hybrid", &cases)?;
+        return bench_pod::bench(&device, args, (&peers, &chosen("hybrid", &cases, (&options, &peers), runner)?));
     };
     if runner.device().is_some() {
         return bench_measured::bench(args, &set, &device, runner);
     }
     // The chosen way alone, on the sets whose rows are a contract.
     let key = set.key;
-    let alone = match args.set {
-        BenchSet::PatFigure10 => chosen(key, &set.cases, &options, runner)?,
-        _ => Vec::new(),
+    let (peers, alone) = if args.set == BenchSet::PatFigure10 {
+        let peers = Peers::read(file, key, &set.cases)?;
+        let alone = chosen(key, &set.cases, (&options, &peers), runner)?;
+        (peers, alone)
+    } else {
+        Peers::refuse(file, key)?;
+        (Peers::default(), Vec::new())
     };
     let compared = compare(set, &device, &args.output)?;
     if args.json {
-        let runs: Vec<_> = alone.iter().map(Chosen::json).collect();
+        let runs: Vec<_> = alone.iter().map(|row| row.json(&peers)).collect();
         let json = compared.json();
         output::print_json(&json!({ "schema": SCHEMA, "set": key, "l2": "cold", "runs": runs, "comparison": json }))?;
     } else {
         let told = if alone.is_empty() { String::new() } else { text(key, &device, &alone) };
-        let told = format!("{told}\n{}", compared.text);
+        let told = format!("{told}\n{}{}", beside(&peers, &alone), compared.text);
         output::print(told.trim_start())?;
     }
     for file in &compared.files {
@@ -71,22 +82,37 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
 pub(crate) struct Chosen {
     name: String,
     floor: u64,
+    /// Times of peers, in the order of their names.
+    peers: Vec<Option<Nanos>>,
     run: RunJson,
 }
 
 impl Chosen {
-    pub(crate) fn json(&self) -> serde_json::Value {
-        json!({ "sample": self.name, "floor_ns": self.floor, "run": self.run })
+    pub(crate) fn json(&self, peers: &Peers) -> serde_json::Value {
+        json!({ "sample": self.name, "floor_ns": self.floor, "peers_ns": peers.json(&self.peers), "run": self.run })
     }
 }
 
+/// The chosen way beside peers; empty without them.
+pub(crate) fn beside(peers: &Peers, rows: &[Chosen]) -> String {
+    let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.run.makespan_ns, row.peers.as_slice())).collect();
+    let table = peers.table("simulated", &rows);
+    if table.is_empty() { table } else { format!("{table}\n") }
+}
+
 /// The cases of a set under the chosen way.
-fn chosen(set: &str, cases: &[Case], options: &PlanOptions, mut runner: Runner) -> Outcome<Vec<Chosen>> {
+fn chosen(
+    set: &str,
+    cases: &[Case],
+    (options, peers): (&PlanOptions, &Peers),
+    mut runner: Runner,
+) -> Outcome<Vec<Chosen>> {
     let bar = output::progress(cases.len() as u64, set);
     let mut rows = Vec::new();
     for case in cases {
         let run = figures::finish(&mut runner, &case.spec, options, &figures::cold(20))?.json;
-        rows.push(Chosen { name: case.name.clone(), floor: floor_ns(&run, &options.device), run });
+        let floor = floor_ns(&run, &options.device);
+        rows.push(Chosen { name: case.name.clone(), floor, peers: peers.of(case), run });
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -209,7 +235,7 @@ fn floor_ns(run: &RunJson, device: &Device) -> u64 {
 fn text(set: &str, device: &Device, rows: &[Chosen]) -> String {
     let headings = ["sample", "median", "min", "max", "floor", "over floor", "busy", "KV read", "compulsory"];
     let mut table = Table::new(1, &headings);
-    for Chosen { name, floor, run } in rows {
+    for Chosen { name, floor, run, .. } in rows {
         table.row(vec![
             name.clone(),
             Nanos(run.makespan_ns).to_string(),

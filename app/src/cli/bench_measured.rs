@@ -1,6 +1,5 @@
 //! `bench` on a GPU: each configuration under each way, beside its floor and what peers take.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use engine::cancel::Cancel;
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use super::args::BenchArgs;
 use super::fault::{FAILED, Fault, Outcome};
 use super::figures::ratio;
+use super::peers::{Peers, over};
 use super::sets::{Case, Set};
 use super::table::Table;
 use super::{figures, input, output};
@@ -25,12 +25,14 @@ struct Row {
     /// Times of peers by name, in the order of [`Peers::names`].
     peers: Vec<Option<Nanos>>,
     upload: Nanos,
+    /// Whether the outputs are further from the reference than a right run's.
+    wrong: bool,
     run: RunJson,
 }
 
 /// The command, on a GPU.
 pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Runner) -> Outcome<ExitCode> {
-    let peers = args.peers.as_deref().map(Peers::read).transpose()?.unwrap_or_default();
+    let peers = Peers::read(args.peers.as_deref(), set.key, &set.cases)?;
     let choice = &args.choice;
     let schedulers = or(&args.schedulers, &choice.scheduler);
     let ways = input::ways(device, schedulers, or(&args.strategies, &choice.strategy), &choice.rules)?;
@@ -45,10 +47,7 @@ pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Ru
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let bound = |row: &Row| runner.check_bound(row.run.plan.batch.dtype.parse().unwrap_or_default());
-    let is_wrong =
-        |row: &Row| row.run.check.is_some_and(|check| check.max_rel_err.is_nan() || check.max_rel_err > bound(row));
-    let wrong = rows.iter().filter(|row| is_wrong(row)).count();
+    let wrong = rows.iter().filter(|row| row.wrong).count();
     if args.json {
         output::print_json(&whole_json(set.key, &limits, &peers, &rows))?;
     } else {
@@ -78,47 +77,11 @@ fn measure(
     Ok(Row {
         key: configuration.name.clone(),
         floor: limits.floor(&planned.batch, &planned.tree),
-        peers: peers.of(&configuration.name, &done.json),
+        peers: peers.of(configuration),
         upload: done.capture.times.upload.unwrap_or_default(),
+        wrong: check.is_some_and(|check| !check.is_right()),
         run: done.json,
     })
-}
-
-/// Times of other systems: rows of `config`, `heads` and one `NAME_us` a system. Floors in the file are
-/// left out, since this GPU's are measured.
-#[derive(Debug, Default)]
-struct Peers {
-    names: Vec<String>,
-    rows: Vec<Value>,
-}
-
-impl Peers {
-    fn read(path: &Path) -> Outcome<Self> {
-        let bad = |what: &str| {
-            Fault::input(format!("{}: {what}", path.display()), "it should hold rows of config, heads and NAME_us")
-        };
-        let text = std::fs::read_to_string(path).map_err(engine::Error::io("reading the peers", path))?;
-        let file: Value = serde_json::from_str(&text).map_err(|error| bad(&error.to_string()))?;
-        let rows = file["rows"].as_array().cloned().ok_or_else(|| bad("it has no rows"))?;
-        let mut names = Vec::new();
-        for key in rows.iter().filter_map(Value::as_object).flat_map(|row| row.keys()) {
-            if let Some(name) = key.strip_suffix("_us").filter(|name| !name.ends_with("_floor"))
-                && !names.iter().any(|known| known == name)
-            {
-                names.push(name.to_owned());
-            }
-        }
-        Ok(Self { names, rows })
-    }
-
-    /// What each peer takes for a configuration, `pat-11` being the eleventh.
-    fn of(&self, key: &str, run: &RunJson) -> Vec<Option<Nanos>> {
-        let config = key.rsplit('-').next().and_then(|number| number.parse::<u64>().ok());
-        let heads = format!("{}/{}", run.plan.batch.query_heads, run.plan.batch.kv_heads);
-        let row = self.rows.iter().find(|row| row["config"].as_u64() == config && row["heads"] == heads.as_str());
-        let time = |name: &String| Some(Nanos((row?[format!("{name}_us")].as_f64()? * 1e3).round() as u64));
-        self.names.iter().map(time).collect()
-    }
 }
 
 fn whole_json(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> Value {
@@ -126,15 +89,10 @@ fn whole_json(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> Value 
     let runs: Vec<_> = rows
         .iter()
         .map(|row| {
-            let peers: serde_json::Map<_, _> = peers
-                .names
-                .iter()
-                .zip(&row.peers)
-                .map(|(name, time)| (name.clone(), json!(time.map(|t| t.0))))
-                .collect();
             json!({
                 "sample": row.key, "floor_ns": row.floor.time().0, "read_floor_ns": row.floor.read.0,
-                "mma_floor_ns": row.floor.products.0, "upload_ns": row.upload.0, "peers_ns": peers, "run": row.run,
+                "mma_floor_ns": row.floor.products.0, "upload_ns": row.upload.0, "peers_ns": peers.json(&row.peers),
+                "run": row.run,
             })
         })
         .collect();
@@ -145,7 +103,7 @@ fn text(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> String {
     let mut headings: Vec<String> =
         ["sample", "scheduler", "strategy", "median", "min", "max", "floor", "over floor"].map(str::to_owned).to_vec();
     headings.extend(peers.names.iter().map(|name| format!("over {name}")));
-    headings.extend(["traced", "planned", "upload", "error"].map(str::to_owned));
+    headings.extend(["traced", "planned", "upload", "error", "bound"].map(str::to_owned));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(3, &headings);
     for row in rows {
@@ -153,12 +111,11 @@ fn text(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> String {
         let mut cells = vec![row.key.clone(), run.plan.scheduler.clone(), run.plan.strategy.to_owned()];
         cells.extend([run.makespan_ns, run.makespan_min_ns, run.makespan_max_ns].map(|ns| Nanos(ns).to_string()));
         cells.extend([row.floor.time().to_string(), ratio(run.makespan_ns, row.floor.time().0)]);
-        cells.extend(
-            row.peers.iter().map(|peer| peer.map_or_else(|| "–".to_owned(), |peer| ratio(run.makespan_ns, peer.0))),
-        );
+        cells.extend(row.peers.iter().map(|peer| over(run.makespan_ns, *peer)));
         cells.push(run.probe_overhead.map_or_else(|| "–".to_owned(), |cost| format!("{:+.1}%", 100.0 * cost)));
         cells.extend([Nanos(run.plan.plan_ns.unwrap_or(0)).to_string(), row.upload.to_string()]);
-        cells.push(run.check.map_or_else(|| "–".to_owned(), |check| format!("{:.1e}", check.max_rel_err)));
+        let error = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.1e}"));
+        cells.extend([error(run.check.map(|check| check.max_rel_err)), error(run.check.map(|check| check.bound))]);
         table.row(cells);
     }
     let (bytes, time) = limits.read.last().copied().unwrap_or_default();

@@ -21,6 +21,7 @@ mod lazy;
 mod list;
 mod measured_runs;
 mod output;
+mod peers;
 mod plan;
 mod published;
 mod run;

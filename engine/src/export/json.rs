@@ -372,6 +372,8 @@ pub struct CheckJson {
     pub rows: u64,
     /// Largest relative error.
     pub max_rel_err: f64,
+    /// The largest that a right run of this plan shows.
+    pub bound: f64,
 }
 
 /// `run --json`: the plan object, and how it ran.
@@ -454,7 +456,7 @@ pub fn run_json(
         measured: measured(capture),
         probe_overhead: capture.probe_overhead,
         plan_crc: capture.provenance.plan_crc,
-        check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err }),
+        check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err, bound: check.bound }),
         warnings: capture.warnings.iter().map(|warning| &warning.text).chain(&bubbles.warnings).cloned().collect(),
     }
 }

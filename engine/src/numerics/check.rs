@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use crate::cancel::Cancel;
 use crate::error::Result;
+use crate::numerics::bound::{Arithmetic, error_bound};
 use crate::numerics::execute::{SlotOwners, plan_row};
 use crate::numerics::input::{HeadKv, Input};
 use crate::numerics::reference::attention_row;
@@ -28,6 +29,16 @@ pub struct CheckReport {
     pub rows_total: u64,
     /// Largest ‖o − reference‖ / ‖reference‖ over the rows; not a number if any output is.
     pub max_rel_err: f64,
+    /// The largest that a right run of this plan shows; see [`error_bound`].
+    pub bound: f64,
+}
+
+impl CheckReport {
+    /// Whether the outputs are as near to the reference as the plan's arithmetic brings them. What is not
+    /// a number is not.
+    pub fn is_right(&self) -> bool {
+        self.max_rel_err <= self.bound
+    }
 }
 
 /// One row of the output.
@@ -79,20 +90,22 @@ pub fn check_all(batch: &Batch, plans: &[&LaunchPlan], seed: u64, cancel: &Cance
     let owners: Vec<SlotOwners<'_>> = plans.iter().map(|plan| SlotOwners::new(plan)).collect();
     let rows =
         |kv: &HeadKv, row: &CheckedRow| owners.iter().map(|owners| plan_row(batch, owners, &input, kv, row)).collect();
-    check_rows(batch, (seed, plans.len()), cancel, rows)
+    let bounds: Vec<f64> = plans.iter().map(|plan| error_bound(plan, Arithmetic::Cpu)).collect();
+    check_rows(batch, (seed, &bounds), cancel, rows)
 }
 
-/// Compares rows that `count` plans computed from [`Input`] of `seed` with one reference, as [`check`] does.
-/// `outputs` gives one row as each computed it, `[d]`. One report a plan.
+/// Compares rows that plans computed from [`Input`] of `seed` with one reference, as [`check`] does. `bounds` has
+/// what each plan may err by, `outputs` gives one row as each computed it, `[d]`. One report a plan.
 ///
 /// # Errors
 /// [`crate::Error::Cancelled`].
 pub fn check_rows(
     batch: &Batch,
-    (seed, count): (u64, usize),
+    (seed, bounds): (u64, &[f64]),
     cancel: &Cancel,
     outputs: impl Fn(&HeadKv, &CheckedRow) -> Vec<Vec<f32>> + Sync,
 ) -> Result<Vec<CheckReport>> {
+    let count = bounds.len();
     let input = Input::new(seed, batch.shape);
     let by_head = sample(batch, seed);
     let rows = by_head.iter().map(|rows| rows.len() as u64).sum();
@@ -111,7 +124,9 @@ pub fn check_rows(
         .collect::<Result<_>>()?;
     let rows_total = batch.requests().iter().map(rows_of).sum::<u64>() * u64::from(batch.shape.query_heads);
     let worst = |plan: usize| errors.iter().map(|of_head| of_head[plan]).fold(0.0, larger);
-    Ok((0..count).map(|plan| CheckReport { rows, rows_total, max_rel_err: worst(plan) }).collect())
+    let report =
+        |(plan, bound): (usize, &f64)| CheckReport { rows, rows_total, max_rel_err: worst(plan), bound: *bound };
+    Ok(bounds.iter().enumerate().map(report).collect())
 }
 
 /// Query rows of a request.

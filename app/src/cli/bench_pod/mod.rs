@@ -21,6 +21,7 @@ use rayon::prelude::*;
 use super::args::{BenchArgs, BenchSet};
 use super::bench::Chosen;
 use super::fault::Outcome;
+use super::peers::Peers;
 use super::{output, sets};
 use crate::plot::{Plot, Series};
 use claims::{Claim, claims_of_6, claims_of_11};
@@ -87,8 +88,8 @@ struct Set {
     plot: Plot,
 }
 
-/// One of the hybrid sets; `chosen` are the rows of the way that the command line chose.
-pub(crate) fn bench(device: &Device, args: &BenchArgs, chosen: &[Chosen]) -> Outcome<ExitCode> {
+/// One of the hybrid sets; `chosen` are the rows of the way that the command line chose, beside peers.
+pub(crate) fn bench(device: &Device, args: &BenchArgs, chosen: (&Peers, &[Chosen])) -> Outcome<ExitCode> {
     let set = match args.set {
         BenchSet::PodFigure6 => figure_6(device)?,
         BenchSet::PodFigure11 => figure_11(device)?,

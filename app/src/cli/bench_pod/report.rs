@@ -13,10 +13,11 @@ use serde_json::json;
 use super::claims::{Claim, gain_text, mean, median};
 use super::{FLASH, PAPERS_DEVICE, STREAMS, Set, Timed, WAYS, sorted_gains};
 use crate::cli::args::BenchArgs;
-use crate::cli::bench::Chosen;
+use crate::cli::bench::{Chosen, beside};
 use crate::cli::convert::write_pictures;
 use crate::cli::fault::Outcome;
 use crate::cli::output;
+use crate::cli::peers::Peers;
 use crate::cli::table::Table;
 use crate::plot::svg;
 
@@ -66,12 +67,17 @@ fn claims_table(claims: &[Claim]) -> String {
     table.text()
 }
 
-pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, chosen: &[Chosen]) -> Outcome<ExitCode> {
+pub(super) fn finish(
+    set: &Set,
+    device: &Device,
+    args: &BenchArgs,
+    (peers, chosen): (&Peers, &[Chosen]),
+) -> Outcome<ExitCode> {
     let claims = claims_table(&set.claims);
     let told = if set.claims.is_empty() { String::new() } else { format!("\n{claims}") };
     let files = write_files(set, &args.output)?;
     if args.json {
-        let runs: Vec<_> = chosen.iter().map(Chosen::json).collect();
+        let runs: Vec<_> = chosen.iter().map(|row| row.json(peers)).collect();
         let comparison = as_object(set);
         output::print_json(&json!({ "schema": SCHEMA, "set": set.key, "l2": "cold", "runs": runs,
             "comparison": comparison }))?;
@@ -82,8 +88,11 @@ pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, chosen: &[Cho
             format!("; the paper measured on {PAPERS_DEVICE}, give --device {PAPERS_DEVICE} to compare with it")
         };
         output::print(&format!(
-            "{} on {}, cold L2, all times simulated, the same constants for every batch{remark}\n\n{}{told}",
-            set.key, device.name, set.summary
+            "{} on {}, cold L2, all times simulated, the same constants for every batch{remark}\n\n{}{told}{}",
+            set.key,
+            device.name,
+            set.summary,
+            beside(peers, chosen)
         ))?;
     }
     for file in files {

@@ -34,7 +34,7 @@ use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
 use crate::error::{Error, Result};
 use crate::hw::Device;
-use crate::numerics::{self, CheckReport, Input, Tensor};
+use crate::numerics::{self, Arithmetic, CheckReport, Input, Tensor, error_bound};
 use crate::plan::LaunchPlan;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{AttentionShape, Batch, BatchSpec};
@@ -229,7 +229,8 @@ impl Cuda {
         self.prepare(&batch, seed)?;
         let outputs = plans.iter().map(|plan| self.output(&batch, plan)).collect::<Result<Vec<_>>>()?;
         let dim = batch.shape.head_dim as usize;
-        numerics::check_rows(&batch, (seed, plans.len()), cancel, |_, row| {
+        let bounds: Vec<f64> = plans.iter().map(|plan| error_bound(plan, Arithmetic::Gpu)).collect();
+        numerics::check_rows(&batch, (seed, &bounds), cancel, |_, row| {
             let first = (row.query.at() * batch.shape.query_heads as usize + row.head as usize) * dim;
             let row = |output: &Vec<u16>| -> Vec<f32> {
                 output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
