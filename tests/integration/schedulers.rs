@@ -1,7 +1,7 @@
 //! The systems of the papers as schedulers: the bytes that they move by their formulas, what they
 //! choose on published trees, and what they refuse.
 
-use engine::decision::Choice;
+use engine::decision::{Choice, Decision};
 use engine::metrics::{Traffic, traffic};
 use engine::plan::{LaunchKind, Strategy};
 use engine::session::{PlanOptions, Planned, plan_spec};
@@ -272,6 +272,7 @@ fn vllm_takes_cascade_where_its_rule_says_so() {
         let cascade = planned.plan.launches.iter().any(|launch| launch.order == engine::plan::CtaOrder::QueryHeads);
         let decision = planned.plan.decisions.iter().find(|decision| decision.choice == Choice::Sharing).unwrap();
         assert_eq!(decision.chosen == 0, cascade, "the record says what was done");
+        assert!(decision.rule.contains("vLLM 0.26, while 0.33 has no cascade attention"), "{}", decision.rule);
         if cascade {
             let (got, unit) = (bytes(&planned), Unit::of(&planned));
             let prefix = planned.tree.node(NodeIdx(0)).tokens.0;
@@ -286,6 +287,8 @@ fn vllm_takes_cascade_where_its_rule_says_so() {
     assert!(!taken(&sharing(4096, 7, (32, 8))), "too few requests");
     assert!(taken(&sharing(256, 8, (8, 8))), "no flash-decoding at group 1");
     assert!(!taken(&uniform(&[2, 64], &[4096, 32], AttentionShape::default())), "two prefixes");
+    let about = engine::pack::find("vllm-cascade-rule").unwrap().about();
+    assert!(about.contains("0.26 has it, 0.33 no longer"), "{about}");
 }
 
 fn refusal(spec: &BatchSpec, scheduler: &str, strategy: Strategy) -> String {
@@ -360,13 +363,8 @@ fn every_scheduler_records_its_choices() {
                 plan.decisions.iter().filter(|d| d.choice == Choice::Tile && d.unit == "padded rows").count(),
                 plan.packs.len()
             );
-            assert_eq!(
-                plan.decisions
-                    .iter()
-                    .filter(|d| d.choice == Choice::Launch && d.unit == "launches of this plan")
-                    .count(),
-                1
-            );
+            let launches = |d: &&Decision| d.choice == Choice::Launch && d.considered[0].what == "serial";
+            assert_eq!(plan.decisions.iter().filter(launches).count(), 1);
             let own = plan.decisions.iter().filter(|d| matches!(d.choice, Choice::Sharing | Choice::Split));
             // One pack a node is no choice.
             assert!(scheduler.name().starts_with("naive") || own.count() > 0, "{} says nothing", scheduler.name());

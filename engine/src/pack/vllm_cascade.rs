@@ -1,5 +1,8 @@
 //! Whether vLLM would take cascade attention at all, and what it runs then.
 //!
+//! This is the rule of releases that have cascade attention: 0.26 does, 0.33 no longer does, and runs
+//! flash-decoding always. Every record of the rule says so.
+//!
 //! vLLM takes one common prefix for **all** requests or nothing:
 //!
 //! ```text
@@ -23,6 +26,8 @@ use crate::pack::{CtaOrder, MergeShape, PackInput, Packing, Scheduler, price};
 use crate::tile::{Tile, TileRule};
 use crate::units::{NodeIdx, Tokens};
 
+/// Which vLLM the rule is of.
+const RELEASES: &str = "so vLLM 0.26, while 0.33 has no cascade attention any more and runs flash-decoding always";
 /// No cascade below this many common tokens.
 const LEAST_PREFIX: u64 = 256;
 /// No cascade below this many requests.
@@ -42,7 +47,7 @@ impl Scheduler for VllmCascadeRule {
     }
 
     fn about(&self) -> &'static str {
-        "vLLM's choice: cascade over the one prefix of all requests where its wave rule says so, flash-decoding otherwise, and why."
+        "vLLM's choice in releases with cascade attention (0.26 has it, 0.33 no longer): cascade over the one prefix of all requests where its wave rule says so, flash-decoding otherwise, and why."
     }
 
     fn tile_rule(&self) -> TileRule {
@@ -138,7 +143,7 @@ impl Verdict {
             ],
             chosen: usize::from(!self.cascade),
             unit: "waves of KV tiles".into(),
-            rule: self.why.into(),
+            rule: format!("{}; {RELEASES}", self.why).into(),
             constant: self.constant.map(|(name, value, flip)| RuleConstant::new(name, value as f64, Some(flip as f64))),
         }
     }
