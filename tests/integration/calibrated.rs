@@ -91,7 +91,7 @@ fn the_simulated_makespans_are_those_of_the_h200() {
 }
 
 /// A bench of a GPU whose launches take longer than the built-in one's, as far as `calibrate` reads it.
-fn bench_of_a_slower_gpu() -> Value {
+pub(crate) fn bench_of_a_slower_gpu() -> Value {
     let mut device = hw::find("h200-sxm").unwrap().clone();
     device.sim.launch_latency = Nanos(device.sim.launch_latency.0 + 20_000);
     let ways = [1, 2].into_iter().flat_map(|number| ["serial", "fused"].map(|strategy| (number, strategy)));

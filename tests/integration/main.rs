@@ -11,6 +11,7 @@ mod calibrated;
 mod capture_file;
 mod cli;
 mod common;
+mod devices;
 mod error_bound;
 mod forests;
 mod forms;

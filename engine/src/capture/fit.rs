@@ -11,7 +11,7 @@ const MOST_SMS: u32 = 4096;
 /// See [`MOST_SMS`].
 const MOST_LANES: u32 = 1024;
 /// Eighteen minutes; times the most lanes of the most SMs still far from overflow.
-const LAST: Nanos = Nanos(1 << 40);
+pub(crate) const LONGEST_RUN: Nanos = Nanos(1 << 40);
 
 type Fits = Result<(), String>;
 
@@ -161,7 +161,7 @@ pub(super) fn spans_fit(spans: &Spans, promised: u64, plan: &LaunchPlan, provena
         if span.sm >= provenance.sm_count.min(MOST_SMS)
             || span.slot >= MOST_LANES
             || span.begin > span.end
-            || span.end > LAST
+            || span.end > LONGEST_RUN
         {
             return Err(format!("a span is out of range: SM {}, lane {}, end {} ns", span.sm, span.slot, span.end.0));
         }
@@ -173,7 +173,7 @@ pub(super) fn spans_fit(spans: &Spans, promised: u64, plan: &LaunchPlan, provena
 pub(super) fn series_fits(series: &CounterSeries) -> Fits {
     let length = series.step.0.checked_mul(series.values.len() as u64);
     match length.and_then(|length| length.checked_add(series.start.0)) {
-        Some(end) if end <= LAST.0 => Ok(()),
+        Some(end) if end <= LONGEST_RUN.0 => Ok(()),
         _ => Err(format!("the times of '{}' are out of range", series.name)),
     }
 }

@@ -16,6 +16,7 @@ mod verify;
 pub use atomic::{write_atomically, write_atomically_with};
 pub use counters::{Count, Counted, Counter, Counts, LaunchCounts, Sampled};
 pub use file::{VERSION, to_bytes, write};
+pub(crate) use fit::LONGEST_RUN;
 pub use read::{Loaded, from_bytes, read};
 pub use types::{
     Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans, Spread, Warning,

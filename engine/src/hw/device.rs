@@ -242,6 +242,9 @@ pub struct TileStep {
     pub from_tokens: u64,
 }
 
+/// Longest key or name of a device, in bytes.
+const LONGEST_NAME: usize = 200;
+
 impl Device {
     /// Bandwidth that a plain read reaches, bytes per second.
     pub fn reachable_bytes_per_s(&self) -> f64 {
@@ -255,47 +258,28 @@ impl Device {
     }
 
     /// Refuses figures that would make a plan or a simulation meaningless.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with the field, its value and its range ([`super::figures`]).
     pub fn validate(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Error::Device(format!("{what} (device '{}')", self.key)));
-        if self.key.is_empty() || self.sm_count == 0 || self.sm_count > 4096 {
-            return wrong("it needs a key and 1 to 4,096 SMs");
-        }
-        if self.shared_per_cta > self.shared_per_sm || self.shared_per_cta == Bytes::ZERO {
-            return wrong("shared memory per CTA must be above zero and at most that of an SM");
-        }
-        if self.registers_per_sm == 0 || self.warps_per_sm == 0 || self.ctas_per_sm == 0 {
-            return wrong("registers, warps and CTAs per SM must be above zero");
-        }
-        if self.hbm_bytes_per_s == 0
-            || self.tensor_flops == 0
-            || self.sim.sm_bytes_per_s == 0
-            || self.sim.l2_bytes_per_s == 0
-            || self.sim.exp_per_sm_per_s == 0
-        {
-            return wrong("bandwidths and rates must be above zero");
-        }
-        for (name, fraction) in [
-            ("sim.hbm_efficiency", self.sim.hbm_efficiency),
-            ("sim.tile_read_efficiency", self.sim.tile_read_efficiency),
-            ("sim.tensor_efficiency", self.sim.tensor_efficiency),
-            ("sim.prefill_efficiency", self.sim.prefill_efficiency),
-            ("sim.l2_useful_fraction", self.sim.l2_useful_fraction),
-        ] {
-            if !(fraction > 0.0 && fraction <= 1.0) {
-                return wrong(&format!("{name} is {fraction}, but must be above 0 and at most 1"));
+        let wrong = |what: String| Err(Error::Device(format!("{what} (device '{}')", self.key.escape_default())));
+        for (field, text) in [("key", &self.key), ("name", &self.name)] {
+            if text.is_empty() || text.len() > LONGEST_NAME || text.chars().any(char::is_control) {
+                let shown: String = text.chars().take(20).flat_map(char::escape_default).collect();
+                return wrong(format!(
+                    "{field} is '{shown}' of {} bytes, but must be 1 to {LONGEST_NAME} bytes without control characters",
+                    text.len()
+                ));
             }
         }
-        if self.worker.is_some_and(|worker| worker.merge_bytes_per_s == 0 || worker.first_bytes_per_s == 0) {
-            return wrong("worker.merge_bytes_per_s and worker.first_bytes_per_s must be above zero");
+        if let Some(figure) = super::figures(self).into_iter().find(|figure| !figure.holds()) {
+            return wrong(figure.to_string());
         }
-        if !(self.sim.cold_write_back >= 0.0 && self.sim.cold_write_back.is_finite()) {
-            return wrong("sim.cold_write_back must be zero or above");
-        }
-        if self.kernels.is_empty() || self.kernels.iter().any(|k| k.warps == 0 || k.registers == 0 || k.heads == 0) {
-            return wrong("it needs at least one kernel, each with warps, registers and heads above zero");
+        if self.kernels.is_empty() {
+            return wrong("kernels is empty, but must name at least one".to_owned());
         }
         if let Some(step) = self.tile_steps.iter().find(|s| !self.kernels.iter().any(|k| (k.m, k.n) == (s.m, s.n))) {
-            return wrong(&format!("tile_steps names {}×{}, which is not among its kernels", step.m, step.n));
+            return wrong(format!("tile_steps names {}×{}, which is not among its kernels", step.m, step.n));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod build;
 pub mod hybrid;
 mod hybrid_kernel;
 mod imposed;
+mod kind_name;
 mod prefill;
 mod queue;
 mod types;

@@ -18,8 +18,10 @@
 
 use crate::backend::sim::memory::Pace;
 use crate::hw::Device;
-use crate::plan::{CtaOrder, LaunchPlan, MergeRound, PlannedPack, PrefillTask};
-use crate::tile::{self, CtaShape, MERGE_IN_FLIGHT, Tile, WARPS_FOR_FULL_TENSOR_RATE};
+use crate::plan::{
+    CtaOrder, HybridKernel, LaunchKind, LaunchPlan, MergeRound, PlannedPack, PrefillKernel, PrefillTask,
+};
+use crate::tile::{self, MERGE_IN_FLIGHT, Tile, WARPS_FOR_FULL_TENSOR_RATE};
 use crate::units::{Bytes, PackIdx};
 use crate::workload::AttentionShape;
 
@@ -108,18 +110,24 @@ impl MainLoop {
 
 impl CostModel<'_> {
     /// What a tile's CTA takes of an SM.
-    pub(super) fn footprint(&self, tile: Tile) -> Footprint {
+    fn footprint(&self, tile: Tile) -> Footprint {
         let kernel = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype);
         self.footprint_of(kernel.shared.0, kernel.registers, kernel.warps)
     }
 
-    /// What a CTA of a given shape takes.
-    pub(super) fn footprint_of_shape(&self, cta: &CtaShape) -> Footprint {
-        self.footprint_of(cta.shared.0, cta.registers, cta.warps)
+    /// What a CTA of a launch takes.
+    pub(super) fn footprint_of_launch(&self, kind: LaunchKind) -> Footprint {
+        match kind {
+            LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => self.footprint(tile),
+            LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => self.merge_footprint(),
+            LaunchKind::Prefill(PrefillKernel { cta, .. }) | LaunchKind::Hybrid(HybridKernel { cta, .. }) => {
+                self.footprint_of(cta.shared.0, cta.registers, cta.warps)
+            }
+        }
     }
 
     /// What a CTA of the merge kernel takes.
-    pub(super) fn merge_footprint(&self) -> Footprint {
+    fn merge_footprint(&self) -> Footprint {
         let (registers, warps) =
             self.device.merge_kernel.map_or((MERGE_REGISTERS, MERGE_WARPS), |kernel| (kernel.registers, kernel.warps));
         self.footprint_of(0, registers, warps)

@@ -214,7 +214,8 @@ impl Fluid {
             let back = rates.dram_read * self.write_back;
             rates.dram_write += back;
             self.dirty -= back * passed;
-            if self.dirty < 1.0 {
+            // What is written within the slack is not waited for: late in a run that is below a step of the clock.
+            if self.dirty < (back * DONE).max(1.0) {
                 self.dirty = 0.0;
                 self.stale = true;
             }
@@ -489,7 +490,7 @@ fn fill(local: &[f64], demands: &[f64], limit: f64) -> f64 {
         }
         phi += room / slope;
     }
-    phi.max(1e-9)
+    phi.max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 
 mod cost;
 mod dispatch;
+mod fits;
 mod l2;
 mod memory;
 mod run;
@@ -26,16 +27,17 @@ use crate::backend::sim::memory::{Fluid, Limits};
 use crate::backend::sim::run::Simulation;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Spans};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hw::Device;
-use crate::plan::{LaunchKind, LaunchPlan};
+use crate::plan::LaunchPlan;
 use crate::units::Nanos;
 use crate::workload::{BatchSpec, PrefixTree};
 
 /// Runs a plan on the simulator.
 ///
 /// # Errors
-/// [`Error::Cancelled`], or [`Error::Device`] where a CTA of the plan does not fit on an SM.
+/// [`crate::Error::Cancelled`], or [`crate::Error::Device`] where a CTA of the plan does not fit on an SM, and where
+/// the run would be longer than a capture can hold.
 pub fn run(
     spec: &BatchSpec,
     plan: &LaunchPlan,
@@ -46,7 +48,7 @@ pub fn run(
     cancel: &Cancel,
 ) -> Result<Capture> {
     let model = CostModel { device, shape: &plan.shape };
-    check_fit(&model, plan)?;
+    fits::check(&model, plan)?;
     let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
     let prefill: u64 = plan.prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum();
     let unique = plan.shape.kv_bytes_per_token().as_f64() * (tree.unique_tokens().0 + prefill) as f64;
@@ -80,31 +82,6 @@ pub fn run(
         probe_overhead: None,
         warnings: Vec::new(),
     })
-}
-
-/// Every CTA of the plan must fit on an empty SM, or its CTAs would wait for ever.
-fn check_fit(model: &CostModel<'_>, plan: &LaunchPlan) -> Result<()> {
-    let device = model.device;
-    let of_kernels = plan.launches.iter().filter_map(|launch| match launch.kind {
-        LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => {
-            Some((format!("tile {tile}"), model.footprint(tile)))
-        }
-        LaunchKind::Prefill(kernel) => Some(("prefill".to_owned(), model.footprint_of_shape(&kernel.cta))),
-        LaunchKind::Hybrid(kernel) => Some(("a hybrid kernel".to_owned(), model.footprint_of_shape(&kernel.cta))),
-        LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => None,
-    });
-    for (what, need) in of_kernels {
-        let fits = need.shared <= device.shared_per_sm.0
-            && need.registers <= device.registers_per_sm
-            && need.warps <= device.warps_per_sm;
-        if !fits {
-            return Err(Error::Device(format!(
-                "a CTA of {what} needs {} B of shared memory and {} registers, more than an SM of '{}' has",
-                need.shared, need.registers, device.key
-            )));
-        }
-    }
-    Ok(())
 }
 
 fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {

@@ -10,11 +10,12 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::{CostModel, Footprint, MainLoop};
 use crate::backend::sim::dispatch::{Sms, TicketDesk};
+use crate::backend::sim::fits::{self, Come};
 use crate::backend::sim::l2::L2;
 use crate::backend::sim::memory::{Fluid, Pace};
 use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
-use crate::capture::{KernelWindow, Span, SpanKind};
+use crate::capture::{KernelWindow, LONGEST_RUN, Span, SpanKind};
 use crate::error::Result;
 use crate::plan::{CtaWork, Dispatch, Launch, LaunchKind, LaunchPlan, PlannedPack};
 use crate::units::Nanos;
@@ -67,6 +68,8 @@ struct Progress {
     ready: f64,
     begin: f64,
     end: f64,
+    /// Of its spans, in whole nanoseconds, none of which is shorter than one.
+    last_end: Nanos,
 }
 
 /// What a run gave.
@@ -162,24 +165,17 @@ impl<'a> Simulation<'a> {
     fn launch_progress(&self, launch: &Launch) -> Progress {
         let ctas = self.plan.ctas(launch);
         let mut joined = false;
-        let (footprint, workers) = match launch.kind {
-            LaunchKind::Attention(tile) => (self.model.footprint(tile), 0),
-            LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => {
-                (self.model.merge_footprint(), 0)
-            }
-            LaunchKind::Prefill(kernel) => (self.model.footprint_of_shape(&kernel.cta), 0),
-            LaunchKind::Hybrid(kernel) => (self.model.footprint_of_shape(&kernel.cta), 0),
-            LaunchKind::Persistent(tile) => {
-                let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
-                let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
-                joined = self.plan.decodes_of(launch) > all.saturating_mul(most);
-                (self.model.footprint(tile), all.min(ctas.len() as u32))
-            }
-        };
+        let mut workers = 0;
+        if let LaunchKind::Persistent(tile) = launch.kind {
+            let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
+            let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
+            joined = self.plan.decodes_of(launch) > all.saturating_mul(most);
+            workers = all.min(ctas.len() as u32);
+        }
         let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
         Progress {
             tickets: by_ticket.then(|| TicketDesk::new(self.model.device.sm_count as usize)),
-            footprint,
+            footprint: self.model.footprint_of_launch(launch.kind),
             ctas,
             taken: 0,
             done: 0,
@@ -189,10 +185,14 @@ impl<'a> Simulation<'a> {
             ready: 0.0,
             begin: f64::INFINITY,
             end: 0.0,
+            last_end: Nanos::ZERO,
         }
     }
 
     /// Runs to the end.
+    ///
+    /// # Errors
+    /// [`crate::Error::Cancelled`], and [`crate::Error::Device`] where a CTA never ran or the run grows too long.
     pub(super) fn run(mut self, cancel: &Cancel) -> Result<Outcome> {
         self.first_launches();
         let mut done = Vec::new();
@@ -207,6 +207,12 @@ impl<'a> Simulation<'a> {
             self.now = timed.min(loop_done).max(self.now);
             if !timed.is_finite() && !loop_done.is_finite() {
                 break;
+            }
+            // Ends are rounded up to whole nanoseconds, two at most.
+            if self.now + 2.0 > LONGEST_RUN.as_f64()
+                && let Some(come) = self.left_over()
+            {
+                return Err(fits::too_long(&self.model.device.key, &come));
             }
             if loop_done <= self.now {
                 self.settle();
@@ -225,7 +231,19 @@ impl<'a> Simulation<'a> {
             }
             self.place_ctas();
         }
-        Ok(self.outcome)
+        match self.left_over() {
+            Some(come) => Err(fits::never_ran(&self.model.device.key, &come)),
+            None => Ok(self.outcome),
+        }
+    }
+
+    /// The first launch of which CTAs are left over.
+    fn left_over(&self) -> Option<Come> {
+        let come = |(launch, progress): (usize, &Progress)| {
+            let (kind, done, ctas) = (self.plan.launches[launch].kind, progress.done, progress.ctas.len());
+            ((done as usize) < ctas).then_some(Come { launch, kind, done, ctas })
+        };
+        self.progress.iter().enumerate().find_map(come)
     }
 
     /// Brings the memory system to the present, and writes down what it carried until now.
@@ -286,7 +304,9 @@ impl<'a> Simulation<'a> {
         while let Some(launch) = self.placing.front().copied() {
             let progress = &self.progress[launch as usize];
             let persistent = self.plan.launches[launch as usize].kind.is_persistent();
-            let left = if persistent { progress.workers } else { progress.ctas.len() as u32 - progress.taken };
+            // A worker that would find the queue empty, since others took several tasks at once, leaves no trace.
+            let tasks = progress.ctas.len() as u32 - progress.taken;
+            let left = if persistent { progress.workers.min(tasks) } else { tasks };
             if left == 0 {
                 self.placing.pop_front();
                 continue;
@@ -448,7 +468,7 @@ impl<'a> Simulation<'a> {
         let cta = &mut self.ctas[slot as usize];
         cta.span.end = Nanos((self.now.round() as u64).max(cta.span.begin.0 + 1));
         let span = cta.span;
-        self.outcome.spans.push(span);
+        self.record(span);
         let launch = &self.plan.launches[span.launch as usize];
         if matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_)) {
             self.stored[self.plan.cta_work(launch, span.cta).0.at()] = self.through();
@@ -472,8 +492,15 @@ impl<'a> Simulation<'a> {
         let span = self.ctas[slot as usize].span;
         let (begin, kind) = (span.end, SpanKind::Merge);
         let end = Nanos((self.now.round() as u64).max(begin.0 + 1));
-        self.outcome.spans.push(Span { kind, begin, first_tile: begin, loop_end: end, end, ..span });
+        self.record(Span { kind, begin, first_tile: begin, loop_end: end, end, ..span });
         self.release(slot);
+    }
+
+    /// Writes a span down; its kernel lasts as long, rounded as its span is.
+    fn record(&mut self, span: Span) {
+        let progress = &mut self.progress[span.launch as usize];
+        progress.last_end = progress.last_end.max(span.end);
+        self.outcome.spans.push(span);
     }
 
     /// A CTA leaves its SM; a persistent worker takes the next task instead while there is one.
@@ -512,7 +539,7 @@ impl<'a> Simulation<'a> {
             launch: launch as u32,
             ready: Nanos(progress.ready.round() as u64),
             begin: Nanos(progress.begin.round() as u64),
-            end: Nanos(progress.end.round() as u64),
+            end: progress.last_end,
         });
         let end = progress.end;
         for at in launch + 1..self.plan.launches.len() {

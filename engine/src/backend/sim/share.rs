@@ -49,6 +49,8 @@ pub(super) type Pair = [Class; 2];
 const ROUNDS: usize = 3;
 /// A class that waits for HBM less than this does not wait for it.
 const NO_WAIT: f64 = 1e-6;
+/// Where the search for φ begins: below what any memory gives to any demand.
+const LEAST: f64 = 1e-30;
 
 impl Class {
     /// Speed at which its memory keeps up when every HBM latency is stretched by 1/φ.
@@ -113,7 +115,7 @@ fn caps(sm: &Pair, phi: f64, port: f64) -> [f64; 2] {
 /// The largest φ ≤ 1 at which all together draw no more than `limit` from HBM. The sum is concave
 /// and rises with φ, so Newton's steps from below never pass it.
 fn fill(sms: &[Pair], caps: &[[f64; 2]], limit: f64) -> f64 {
-    let mut phi = 1e-9;
+    let mut phi = LEAST;
     for _ in 0..64 {
         let (mut drawn, mut slope) = (0.0, 0.0);
         for (sm, cap) in sms.iter().zip(caps) {

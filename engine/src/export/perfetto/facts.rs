@@ -165,7 +165,7 @@ impl<'a> Facts<'a> {
         let Some(launch) = plan.launches.get(window.launch as usize) else {
             return Told::new("launch that the plan has not", "damaged");
         };
-        let mut told = Told::new(format!("{} (launch {})", kernel(launch), window.launch), "launch");
+        let mut told = Told::new(format!("{} (launch {})", launch.kind, window.launch), "launch");
         told.add("launch", window.launch);
         told.add("stream", launch.stream);
         told.add("ctas", plan.ctas(launch).len() as u64);
@@ -247,19 +247,6 @@ impl<'a> Facts<'a> {
 fn joined<'a>(sentences: impl Iterator<Item = &'a str>) -> Option<String> {
     let all: Vec<&str> = sentences.collect();
     (!all.is_empty()).then(|| all.join("; "))
-}
-
-/// What a kernel computes, in a word or two.
-fn kernel(launch: &Launch) -> String {
-    match launch.kind {
-        LaunchKind::Attention(tile) => format!("attention {tile}"),
-        LaunchKind::Persistent(tile) => format!("persistent attention {tile}"),
-        LaunchKind::Merge => "merge".to_owned(),
-        LaunchKind::MergeRound(round) => format!("merge round {round}"),
-        LaunchKind::Prefill(_) => "prefill".to_owned(),
-        LaunchKind::MergePrefill => "merge of prefill".to_owned(),
-        LaunchKind::Hybrid(_) => "prefill with decode".to_owned(),
-    }
 }
 
 /// Packs of the same queries share out these queries' KV: each pack's place among them by its first block,
