@@ -3,9 +3,9 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use egui::TextureId;
 use engine::cancel::Cancel;
-use engine::capture::{Capture, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans};
+use engine::capture::{Capture, L2State, Provenance, RunTimes, Source, Span, Spans};
 use engine::metrics::{BubbleCause, Gap};
-use engine::plan::{LaunchPlan, MergePlan, PrefillPlan, Strategy};
+use engine::plan::{CtaRole, LaunchPlan, MergePlan, PlanDigest, PrefillPlan, Strategy};
 use engine::session::PlanOptions;
 use engine::units::Nanos;
 use engine::workload::{AttentionShape, BatchSpec};
@@ -28,17 +28,7 @@ fn capture(count: u64) -> Capture {
         ends[lane] = end;
         let (begin, end) = (Nanos(begin), Nanos(end));
         let (sm, slot) = ((lane / 2) as u32, (lane % 2) as u32);
-        Span {
-            kind: SpanKind::Merge,
-            launch: 0,
-            cta: at as u32,
-            sm,
-            slot,
-            begin,
-            first_tile: begin,
-            loop_end: end,
-            end,
-        }
+        Span { role: CtaRole::Merge, launch: 0, cta: at as u32, sm, slot, begin, first_tile: begin, loop_end: end, end }
     });
     Capture {
         spans: Spans::from_unsorted(spans.collect()),
@@ -50,7 +40,7 @@ fn capture(count: u64) -> Capture {
             device_name: String::new(),
             driver: None,
             sm_clock_khz: None,
-            plan_crc: 0,
+            plan: PlanDigest::first(0),
             command: String::new(),
             sm_count: 132,
             clock_step: Nanos(1),
@@ -109,7 +99,8 @@ fn frames(criterion: &mut Criterion) {
         let layout = Layout::new(&lanes, View { begin, end, scroll: 0.0, lane_height: None }, rect);
         criterion.bench_function(&format!("frame of 1 M slices, gaps and range, {name}"), |bencher| {
             bencher.iter(|| {
-                let slices = layout.mesh(&lanes, &capture.spans, |piece| tokens.entity(piece.entity));
+                let slices = layout
+                    .mesh(&lanes, &capture.spans, |piece| tokens.entity(piece.entity.pack().map_or(0, |pack| pack.0)));
                 let tint = |cause| gaps::colour(tokens, cause);
                 let idle = gaps::mesh((&lanes, &gaps), &layout, TextureId::default(), tint);
                 (slices, idle, lanes.within(&capture.spans, begin as u64..end as u64))
@@ -133,7 +124,12 @@ fn edit(criterion: &mut Criterion) {
             let layout = Layout::new(&run.lanes, view, rect);
             let tint = |cause| gaps::colour(tokens, cause);
             let idle = gaps::mesh((&run.lanes, &run.gaps), &layout, TextureId::default(), tint);
-            Some((layout.mesh(&run.lanes, &run.capture.spans, |piece| tokens.entity(piece.entity)), idle))
+            Some((
+                layout.mesh(&run.lanes, &run.capture.spans, |piece| {
+                    tokens.entity(piece.entity.pack().map_or(0, |pack| pack.0))
+                }),
+                idle,
+            ))
         });
     });
 }

@@ -7,9 +7,11 @@ use anyhow::Context as _;
 use egui::{Color32, Rect, pos2, vec2};
 use engine::capture::{Capture, write_atomically};
 use engine::metrics;
+use engine::plan::CtaRole;
 use engine::units::Nanos;
 
-use crate::window::lanes::{BOTH, Lanes, NO_PACK, PREFILL};
+use crate::window::lanes::Lanes;
+use crate::window::panels::entity_colour;
 use crate::window::panels::timeline::layout::{Layout, View, ticks};
 use crate::window::panels::timeline::{caption, gaps};
 use crate::window::theme::{Tokens, tokens};
@@ -71,13 +73,7 @@ fn lanes(out: &mut String, t: &Tokens, capture: &Capture, area: Rect, end: f64) 
         }
     }
     layout.pieces(&lanes, &capture.spans, |_, piece, place| {
-        let fill = match capture.plan.packs.get(piece.entity as usize) {
-            Some(_) if !capture.plan.prefill.is_empty() => t.decode,
-            Some(pack) => t.entity(pack.node.0),
-            None if piece.entity == PREFILL => t.prefill,
-            None if piece.entity == BOTH => t.both,
-            None => t.merge,
-        };
+        let fill = entity_colour(t, &capture.plan, piece.entity, false);
         rect(out, place, &hex(fill));
     });
     for tick in ticks(layout.view, area.width(), 110.0) {
@@ -91,15 +87,13 @@ fn legend(out: &mut String, t: &Tokens, capture: &Capture, y: f32) {
     text(out, LEFT, y, 12, t.text, &format!("busy {:.1} %", report.busy_share() * 100.0));
     let mut x = LEFT + 90.0;
     if !capture.plan.prefill.is_empty() {
-        let kinds = Lanes::of(capture).pack_of;
-        let there = |of: fn(u32) -> bool| kinds.iter().any(|entity| of(*entity));
-        let names = [
-            ("prefill", t.prefill, there(|entity| entity == PREFILL)),
-            ("decode", t.decode, there(|entity| entity < BOTH)),
-            ("both", t.both, there(|entity| entity == BOTH)),
-            ("merge", t.merge, there(|entity| entity == NO_PACK)),
+        let roles = [
+            (CtaRole::Prefill, "prefill", t.prefill),
+            (CtaRole::Decode, "decode", t.decode),
+            (CtaRole::Both, "both", t.both),
+            (CtaRole::Merge, "merge", t.merge),
         ];
-        for (name, fill, _) in names.into_iter().filter(|(.., there)| *there) {
+        for (_, name, fill) in roles.into_iter().filter(|(role, ..)| capture.spans.role.contains(role)) {
             rect(out, Rect::from_min_size(pos2(x, y - 10.0), vec2(14.0, 11.0)), &hex(fill));
             text(out, x + 18.0, y, 12, t.text, name);
             x += 36.0 + name.len() as f32 * 6.6;

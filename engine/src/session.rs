@@ -94,7 +94,7 @@ pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions
     let plan_time = start.elapsed();
     // A proof, not a part of planning: no plan leaves here that computes a token twice or never.
     pack::coverage(&batch, &packing)?;
-    plan.prefill.coverage(&batch)?;
+    plan.prefill.coverage(batch.requests())?;
     Ok(Planned {
         spec,
         batch,
@@ -129,6 +129,36 @@ fn check_hybrid_tile(options: &PlanOptions, batch: &Batch) -> Result<()> {
         }),
         _ => Ok(()),
     }
+}
+
+/// What planning gave for a capture: its batch, tree and plan, on a device with its tiles.
+///
+/// # Errors
+/// Whatever is wrong with the batch; [`crate::Error::Capture`] where the plan names tree nodes that the batch
+/// has not.
+pub fn planned_of(capture: &Capture, device: &Device) -> Result<Planned> {
+    let batch = capture.batch.build()?;
+    let tree = PrefixTree::of(&batch);
+    if let Some(pack) = capture.plan.packs.iter().find(|pack| pack.node.at() >= tree.nodes.len()) {
+        let (node, nodes) = (pack.node.0, tree.nodes.len());
+        return Err(crate::Error::Capture(format!(
+            "the capture is damaged past use: its plan names node {node}, but the prefix tree of its batch has {nodes}"
+        )));
+    }
+    let options = PlanOptions {
+        scheduler: capture.plan.scheduler.clone(),
+        strategy: capture.plan.strategy,
+        ..PlanOptions::new(device)
+    };
+    Ok(Planned {
+        spec: Arc::new(capture.batch.clone()),
+        tree: Arc::new(tree),
+        tiles: Arc::new(tile::solve(device, batch.shape.head_dim, batch.shape.dtype)),
+        batch: Arc::new(batch),
+        plan: Arc::new(capture.plan.clone()),
+        options: Arc::new(options),
+        plan_time: Duration::ZERO,
+    })
 }
 
 /// The timed part of planning: block tables → tree → packs → tiles → launch plan.

@@ -167,12 +167,13 @@ pub fn grouped(count: u64) -> String {
 
 /// A count with its noun: `1 launch`, `2 launches`, `1,024 CTAs`.
 pub fn counted(count: u64, noun: &str) -> String {
-    let ending = match count {
-        1 => "",
-        _ if noun.ends_with("ch") || noun.ends_with("ss") => "es",
-        _ => "s",
+    let (stem, ending) = match (count, noun.strip_suffix('y')) {
+        (1, _) => (noun, ""),
+        (_, Some(stem)) => (stem, "ies"),
+        _ if noun.ends_with("ch") || noun.ends_with("ss") => (noun, "es"),
+        _ => (noun, "s"),
     };
-    format!("{} {noun}{ending}", grouped(count))
+    format!("{} {stem}{ending}", grouped(count))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ fn observed() -> Vec<(String, String, Observed)> {
         let planned = plan_spec(&spec, &options).unwrap();
         // Runs measured before plans had their CRC in the file are told by their sizes.
         let same = match row["plan_crc"].as_u64() {
-            Some(crc) => u64::from(planned.plan.crc()) == crc,
+            Some(crc) => planned.plan.digest_as(1).is_some_and(|digest| u64::from(digest.crc) == crc),
             None => planned.plan.packs.len() as u64 == packs && planned.plan.queries.len() as u64 == partials,
         };
         let way = format!("{scheduler} {strategy} {query_heads}/{kv_heads}");
@@ -101,7 +101,7 @@ pub(crate) fn bench_of_a_slower_gpu() -> Value {
                 PlanOptions { strategy: strategy.parse().unwrap(), explain: false, ..PlanOptions::new(&device) };
             let planned = plan_spec(&figure_10(number, 32, 8), &options).unwrap();
             let (packs, partials, crc) =
-                (planned.plan.packs.len(), planned.plan.queries.len(), u64::from(planned.plan.crc()));
+                (planned.plan.packs.len(), planned.plan.queries.len(), u64::from(planned.plan.digest().crc));
             let run = Observed { planned, measured: Nanos(1), l2: L2State::Cold };
             let time = calibrate::simulate_all(&device, &[run], &Cancel::default()).unwrap()[0];
             json!({ "sample": format!("pat-{number:02}"), "run": {

@@ -19,6 +19,7 @@ mod golden;
 mod gpu;
 mod hybrid;
 mod least_traffic;
+mod numbering;
 mod perfetto;
 mod perfetto_wire;
 mod plans;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use engine::cancel::Cancel;
-use engine::capture::{self, Capture, CounterSeries, SpanKind, Spans};
+use engine::capture::{self, Capture, CounterSeries, Spans};
 use engine::export::write_perfetto;
 use engine::metrics::{self, BubbleCause};
 use engine::plan::Strategy;
@@ -79,27 +79,26 @@ fn tracks_hold(capture: &Capture, trace: &Trace) {
 
 /// Each span is one slice on the lane of its SM, and each CTA of the plan is there once.
 fn ctas_hold(capture: &Capture, trace: &Trace) {
-    let kind = |slice: &Slice| if slice.category == "merge" { SpanKind::Merge } else { SpanKind::Attention };
     let mut told = BTreeMap::new();
     for slice in trace.of_category(&CTAS) {
-        let key = (kind(slice), slice.number("launch"), slice.number("cta"));
+        let key = (slice.category.clone(), slice.number("launch"), slice.number("cta"));
         let track = &trace.tracks[&slice.track];
         let (sm, lane) = (slice.number("sm"), slice.number("lane"));
         assert_eq!(track.name, format!("SM {sm} lane {lane}"));
         assert_eq!(trace.tracks[&track.parent].name, format!("SM {sm}"));
         assert!(slice.begin < slice.end && slice.depth == 0, "{slice:?}");
         assert_eq!(slice.text("source"), capture.provenance.source.name());
-        assert!(told.insert(key, (sm, lane, slice.begin, slice.end)).is_none(), "{key:?} twice");
+        assert!(told.insert(key, (sm, lane, slice.begin, slice.end)).is_none(), "{slice:?} twice");
     }
     assert_eq!(told.len(), capture.spans.len());
     for span in capture.spans.iter() {
         let where_and_when = (u64::from(span.sm), u64::from(span.slot), span.begin.0, span.end.0);
-        assert_eq!(told[&(span.kind, span.launch.into(), span.cta.into())], where_and_when);
+        assert_eq!(told[&(span.role.name().to_owned(), span.launch.into(), span.cta.into())], where_and_when);
     }
     for (number, launch) in capture.plan.launches.iter().enumerate() {
-        let kind = if launch.kind.is_merge() { SpanKind::Merge } else { SpanKind::Attention };
         for cta in capture.plan.ctas(launch) {
-            assert!(told.contains_key(&(kind, number as u64, cta.into())), "CTA {cta} of launch {number}");
+            let role = capture.plan.role_of(launch, cta).name().to_owned();
+            assert!(told.contains_key(&(role, number as u64, cta.into())), "CTA {cta} of launch {number}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! papers' own experiments on the A100 model.
 
 use engine::cancel::Cancel;
-use engine::capture::{Capture, SpanKind};
+use engine::capture::Capture;
 use engine::hw::{self, Device};
 use engine::metrics::{self, BubbleCause};
 use engine::plan::Strategy as Launching;
@@ -80,7 +80,7 @@ fn assert_lawful(planned: &Planned, capture: &Capture, device: &Device) {
         assert!(span.begin <= span.first_tile && span.first_tile <= span.loop_end && span.loop_end <= span.end);
         assert!(span.begin < span.end);
         let merge_kernel = planned.plan.launches[span.launch as usize].kind.is_merge();
-        if span.kind == SpanKind::Attention || merge_kernel {
+        if span.role.computes() || merge_kernel {
             seen.push((span.launch, span.cta));
         }
     }

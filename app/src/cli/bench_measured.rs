@@ -16,11 +16,13 @@ use super::figures::ratio;
 use super::peers::{Peers, over};
 use super::sets::{Case, Set};
 use super::table::Table;
-use super::{figures, input, output};
+use super::{figures, input, measured_runs, output};
 
 /// One configuration under one way.
 struct Row {
     key: String,
+    /// The batch, where its name does not tell it.
+    batch: Option<String>,
     floor: Floor,
     /// Times of peers by name, in the order of [`Peers::names`].
     peers: Vec<Option<Nanos>>,
@@ -76,6 +78,7 @@ fn measure(
     let done = figures::run_planned(runner, &planned, &figures::cold(20), check.as_ref())?;
     Ok(Row {
         key: configuration.name.clone(),
+        batch: measured_runs::batch_text(&configuration.name, &configuration.spec),
         floor: limits.floor(&planned.batch, &planned.tree),
         peers: peers.of(configuration),
         upload: done.capture.times.upload.unwrap_or_default(),
@@ -90,9 +93,9 @@ fn whole_json(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> Value 
         .iter()
         .map(|row| {
             json!({
-                "sample": row.key, "floor_ns": row.floor.time().0, "read_floor_ns": row.floor.read.0,
-                "mma_floor_ns": row.floor.products.0, "upload_ns": row.upload.0, "peers_ns": peers.json(&row.peers),
-                "run": row.run,
+                "sample": row.key, "batch_ron": row.batch, "floor_ns": row.floor.time().0,
+                "read_floor_ns": row.floor.read.0, "mma_floor_ns": row.floor.products.0, "upload_ns": row.upload.0,
+                "peers_ns": peers.json(&row.peers), "run": row.run,
             })
         })
         .collect();

@@ -27,8 +27,8 @@ const HEADS: [&str; 2] = ["32/8", "32/32"];
 /// The command.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
     let measured = if args.from.is_empty() { measure(args)? } else { measured_runs::read_all(args)? };
-    if measured.left_out > 0 {
-        output::note(&format!("{} runs are left out: their plans are other ones by now", measured.left_out));
+    for which in &measured.left_out {
+        output::note(&format!("left out, since its plan is another one by now: {which}"));
     }
     let bar = output::working("fitting");
     let tell = |line: &str| bar.suspend(|| output::note(line));
@@ -172,13 +172,14 @@ fn whole_json(measured: &Measured, fit: &Fit) -> Value {
             json!({
                 "sample": key, "scheduler": run.planned.plan.scheduler, "strategy": run.planned.plan.strategy.name(),
                 "query_heads": shape.query_heads, "kv_heads": shape.kv_heads, "packs": run.planned.plan.packs.len(),
-                "partials": run.planned.plan.queries.len(), "plan_crc": run.planned.plan.crc(), "measured_ns": run.measured.0,
+                "partials": run.planned.plan.queries.len(), "plan_crc": run.planned.plan.digest().crc,
+                "plan_digest_version": run.planned.plan.digest().version, "measured_ns": run.measured.0,
                 "simulated_before_ns": before.0, "simulated_ns": after.0,
             })
         })
         .collect();
     json!({
         "schema": SCHEMA, "device": fit.device.key, "error_before": errors(&fit.before), "error": errors(&fit.after),
-        "sim": fit.device.sim, "runs": runs,
+        "sim": fit.device.sim, "runs": runs, "left_out": measured.left_out,
     })
 }

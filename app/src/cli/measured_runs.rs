@@ -1,19 +1,16 @@
 //! Measured runs of one GPU, as `calibrate` fits to them, and the files that hold them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use engine::calibrate::Observed;
 use engine::capture::{self, Capture, L2State, Source};
 use engine::export::SCHEMA;
 use engine::hw::{self, Device};
 use engine::metrics::Limits;
-use engine::plan::Strategy;
-use engine::session::{self, PlanOptions, Planned};
-use engine::tile;
+use engine::plan::{PlanDigest, Strategy};
+use engine::session::{self, PlanOptions};
 use engine::units::{Bytes, Nanos};
-use engine::workload::{BatchSpec, PrefixTree};
+use engine::workload::BatchSpec;
 use serde_json::{Value, json};
 
 use super::args::CalibrateArgs;
@@ -28,13 +25,13 @@ pub(crate) struct Measured {
     pub(crate) runs: Vec<Observed>,
     /// Configuration of each run.
     pub(crate) keys: Vec<String>,
-    /// Runs of plans that are other ones by now.
-    pub(crate) left_out: usize,
+    /// Runs of plans that are other ones by now: which, and how they differ.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Measured {
     pub(crate) fn none(device: Device, limits: Option<Limits>) -> Self {
-        Self { device, limits, runs: Vec::new(), keys: Vec::new(), left_out: 0 }
+        Self { device, limits, runs: Vec::new(), keys: Vec::new(), left_out: Vec::new() }
     }
 
     /// Writes the runs in the form that [`read_all`] reads: what it needs of `bench --json`.
@@ -51,11 +48,11 @@ impl Measured {
 
 /// The row of one run.
 fn row(device: &Device, key: &str, run: &Observed) -> Value {
-    let (plan, shape) = (&run.planned.plan, &run.planned.batch.shape);
-    json!({ "sample": key, "run": {
+    let (plan, shape, digest) = (&run.planned.plan, &run.planned.batch.shape, run.planned.plan.digest());
+    json!({ "sample": key, "batch_ron": batch_text(key, &run.planned.spec), "run": {
         "source": "measured", "device": device.key, "scheduler": plan.scheduler, "strategy": plan.strategy.name(),
         "batch": { "query_heads": shape.query_heads, "kv_heads": shape.kv_heads }, "packs": plan.packs.len(),
-        "partials": plan.queries.len(), "plan_crc": plan.crc(), "l2": run.l2, "makespan_ns": run.measured.0,
+        "partials": plan.queries.len(), "plan_crc": digest.crc, "plan_digest_version": digest.version, "l2": run.l2, "makespan_ns": run.measured.0,
     } })
 }
 
@@ -73,12 +70,13 @@ pub(crate) fn read_all(args: &CalibrateArgs) -> Outcome<Measured> {
         let device = device_of(args, of_first)?;
         let all = all.get_or_insert_with(|| Measured::none(device, limits_of(&file)));
         for row in runs {
-            let Some(observed) = observed(&all.device, row).map_err(|what| bad(path, &what))? else {
-                all.left_out += 1;
-                continue;
-            };
-            all.runs.push(observed);
-            all.keys.push(row["sample"].as_str().unwrap_or_default().to_owned());
+            match observed(&all.device, row).map_err(|what| bad(path, &what))? {
+                Row::Run(observed) => {
+                    all.runs.push(*observed);
+                    all.keys.push(row["sample"].as_str().unwrap_or_default().to_owned());
+                }
+                Row::OtherPlan(which) => all.left_out.push(which),
+            }
         }
     }
     for path in captures {
@@ -108,23 +106,8 @@ fn captured(device: &Device, path: &Path, capture: Capture) -> Outcome<Observed>
         let what = format!("{}: it was not measured on {}", path.display(), device.name);
         return Err(Fault::input(what, "give captures that `run` wrote on that GPU"));
     }
-    let batch = capture.batch.build()?;
-    let options = PlanOptions {
-        scheduler: capture.plan.scheduler.clone(),
-        strategy: capture.plan.strategy,
-        ..PlanOptions::new(device)
-    };
     let (measured, l2) = (capture.times.spread().median, capture.times.l2);
-    let planned = Planned {
-        tree: Arc::new(PrefixTree::of(&batch)),
-        tiles: Arc::new(tile::solve(device, batch.shape.head_dim, batch.shape.dtype)),
-        spec: Arc::new(capture.batch),
-        batch: Arc::new(batch),
-        plan: Arc::new(capture.plan),
-        options: Arc::new(options),
-        plan_time: Duration::ZERO,
-    };
-    Ok(Observed { planned, measured, l2 })
+    Ok(Observed { planned: session::planned_of(&capture, device)?, measured, l2 })
 }
 
 fn bad(path: &Path, what: &str) -> Fault {
@@ -134,8 +117,16 @@ fn bad(path: &Path, what: &str) -> Fault {
     )
 }
 
-/// The run of one row, planned again; `None` where its plan does not come out as it was.
-fn observed(device: &Device, row: &Value) -> Result<Option<Observed>, String> {
+/// A row of measured runs, planned again.
+enum Row {
+    /// The plan came out as it was.
+    Run(Box<Observed>),
+    /// It is another one by now: which run, and how it differs.
+    OtherPlan(String),
+}
+
+/// The run of one row.
+fn observed(device: &Device, row: &Value) -> Result<Row, String> {
     let key = row["sample"].as_str().ok_or("a run names no sample")?;
     let run = &row["run"];
     if run["source"] != "measured" || run["device"] != device.key.as_str() {
@@ -149,18 +140,51 @@ fn observed(device: &Device, row: &Value) -> Result<Option<Observed>, String> {
     else {
         return Err(format!("the run of {key} misses its heads, scheduler, strategy or makespan"));
     };
-    let mut spec = spec_of(key)?;
-    (spec.shape.query_heads, spec.shape.kv_heads) = (query_heads, kv_heads);
+    let spec = match row["batch_ron"].as_str() {
+        Some(text) => BatchSpec::from_ron(text).map_err(|error| format!("the batch of {key}: {error}"))?,
+        None => with_heads(spec_of(key)?, query_heads, kv_heads),
+    };
     let options = PlanOptions { scheduler: scheduler.to_owned(), strategy, ..PlanOptions::new(device) };
     let planned = session::plan_spec(&spec, &options).map_err(|error| error.to_string())?;
     let was = (run["packs"].as_u64(), run["partials"].as_u64());
-    let crc = run["plan_crc"].as_u64().unwrap_or_else(|| u64::from(planned.plan.crc()));
-    let now = (Some(planned.plan.packs.len() as u64), Some(planned.plan.queries.len() as u64));
-    if was != now || crc != u64::from(planned.plan.crc()) {
-        return Ok(None);
+    let now = (planned.plan.packs.len() as u64, planned.plan.queries.len() as u64);
+    let same = was == (Some(now.0), Some(now.1))
+        && digest_of(run).is_none_or(|digest| digest.is_of(&planned.plan) == Some(true));
+    if !same {
+        let ((packs, partials), strategy) = (now, strategy.name());
+        let then = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+        return Ok(Row::OtherPlan(format!(
+            "{key} at {query_heads}/{kv_heads} under {scheduler}, {strategy}: {} packs and {} partials were measured, {packs} and {partials} are planned now, {}",
+            then(was.0),
+            then(was.1),
+            if was == (Some(packs), Some(partials)) {
+                "in another order or with other tiles"
+            } else {
+                "a different cut"
+            },
+        )));
     }
     let l2 = if run["l2"] == "warm" { L2State::Warm } else { L2State::Cold };
-    Ok(Some(Observed { planned, measured: Nanos(time), l2 }))
+    Ok(Row::Run(Box::new(Observed { planned, measured: Nanos(time), l2 })))
+}
+
+/// The digest of the plan that a row was measured with. Rows without a version are of the first.
+fn digest_of(run: &Value) -> Option<PlanDigest> {
+    let whole = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
+    let crc = whole(&run["plan_crc"])?;
+    Some(PlanDigest { version: whole(&run["plan_digest_version"]).unwrap_or(1), crc })
+}
+
+fn with_heads(mut spec: BatchSpec, query_heads: u32, kv_heads: u32) -> BatchSpec {
+    (spec.shape.query_heads, spec.shape.kv_heads) = (query_heads, kv_heads);
+    spec
+}
+
+/// The text of a batch that its name and heads do not tell, for its row.
+pub(crate) fn batch_text(key: &str, spec: &BatchSpec) -> Option<String> {
+    let (query_heads, kv_heads) = (spec.shape.query_heads, spec.shape.kv_heads);
+    let named = spec_of(key).is_ok_and(|named| with_heads(named, query_heads, kv_heads) == *spec);
+    if named { None } else { spec.to_ron().ok() }
 }
 
 /// The batch of a run: a sample, or the one that `calibrate` measures beside them.
@@ -201,6 +225,14 @@ mod tests {
             written.keys.push(key);
             written.runs.push(run);
         }
+        // A batch that has a name of nobody's, and one that has a sample's name and another shape.
+        for (key, head_dim) in [("a window of a trace", 128), ("pat-02", 64)] {
+            let mut spec = spec_of("pat-02").unwrap();
+            spec.shape.head_dim = head_dim;
+            let planned = session::plan_spec(&spec, &PlanOptions::new(device)).unwrap();
+            written.keys.push(key.to_owned());
+            written.runs.push(Observed { planned, measured: Nanos(9), l2: L2State::Cold });
+        }
         written.runs[1].l2 = L2State::Warm;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gpu.runs.json");
@@ -213,12 +245,27 @@ mod tests {
             json: false,
         };
         let read = read_all(&args).unwrap();
-        assert_eq!((&read.keys, read.left_out, &read.device), (&written.keys, 0, device));
+        assert_eq!((&read.keys, read.left_out, &read.device), (&written.keys, Vec::new(), device));
         let (read_limits, limits) = (read.limits.unwrap(), written.limits.unwrap());
         assert_eq!((read_limits.read, read_limits.flops.to_bits()), (limits.read, limits.flops.to_bits()));
         for (read, written) in read.runs.iter().zip(&written.runs) {
-            assert_eq!(read.planned.plan.crc(), written.planned.plan.crc());
+            assert_eq!(read.planned.plan.digest(), written.planned.plan.digest());
             assert_eq!((read.measured, read.l2), (written.measured, written.l2));
         }
+    }
+
+    /// A run whose plan is another one by now is left out by name, and never in silence.
+    #[test]
+    fn a_run_of_another_plan_is_named() {
+        let device = hw::find("h200-sxm").unwrap();
+        let (key, run) = planned(device, "pat-01", Strategy::Streams);
+        let mut stale = row(device, &key, &run);
+        stale["run"]["plan_crc"] = json!(run.planned.plan.digest().crc ^ 1);
+        let Row::OtherPlan(which) = observed(device, &stale).unwrap() else { panic!("it passes as today's") };
+        assert!(which.starts_with("pat-01 at 32/8 under pat, streams"), "{which}");
+        // A digest of the first kind is compared as what it is.
+        stale["run"]["plan_crc"] = json!(run.planned.plan.digest_as(1).unwrap().crc);
+        stale["run"]["plan_digest_version"] = Value::Null;
+        assert!(matches!(observed(device, &stale).unwrap(), Row::Run(_)));
     }
 }

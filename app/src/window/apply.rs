@@ -130,7 +130,7 @@ impl App {
             }
             (Action::Down, Selection::Pack(pack)) => {
                 let Some(run) = shown.runs(self.states.timeline.sources).next() else { return self.selected };
-                let span = run.lanes.pack_of.iter().position(|of| *of == pack.0);
+                let span = run.lanes.entities.iter().position(|of| of.pack() == Some(pack));
                 span.map_or(self.selected, |span| Selection::Cta(run.source(), span))
             }
             (Action::Down, Selection::None) => Selection::Node(NodeIdx(0)),

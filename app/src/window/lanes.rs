@@ -14,26 +14,44 @@
 
 use std::ops::Range;
 
-use engine::capture::{Capture, SpanKind, Spans};
-use engine::plan::{CtaWork, Launch};
+use engine::capture::{Capture, Spans};
+use engine::plan::{CtaNumbers, CtaRole, CtaWork};
+use engine::units::PackIdx;
 
 /// Children of a summary.
 const FAN: usize = 8;
 /// Pixels under which spans fold.
 pub const FOLD_PX: f64 = 3.0;
-/// Entity of a merge, which belongs to no pack.
-pub const NO_PACK: u32 = u32::MAX;
-/// Entity of a CTA that computes prefill.
-pub const PREFILL: u32 = u32::MAX - 1;
-/// Entity of a CTA that computes prefill and decode, as warps side by side.
-pub const BOTH: u32 = u32::MAX - 2;
+
+/// What a rectangle stands for: the pack of a decode CTA, or what its CTA does instead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Entity {
+    /// A decode CTA of this pack; of several that it hosts, the first.
+    Pack(PackIdx),
+    /// A CTA that computes prefill.
+    Prefill,
+    /// A CTA that computes prefill and decode, in warps of their own.
+    Both,
+    /// A CTA that merges, which belongs to no pack.
+    Merge,
+    /// A CTA that the plan has not: damage.
+    #[default]
+    Unknown,
+}
+
+impl Entity {
+    /// The pack, where it stands for one.
+    pub fn pack(self) -> Option<PackIdx> {
+        if let Self::Pack(pack) = self { Some(pack) } else { None }
+    }
+}
 
 /// What is known of a run of spans.
 #[derive(Clone, Copy, Debug, Default)]
 struct Summary {
     widest: u64,
     busy: u64,
-    entity: u32,
+    entity: Entity,
     weight: u64,
 }
 
@@ -75,7 +93,7 @@ pub struct Piece {
     /// Spans in it.
     pub count: u32,
     /// Pack with the most time in it; [`NO_PACK`] for a merge, [`PREFILL`] and [`BOTH`] for prefill.
-    pub entity: u32,
+    pub entity: Entity,
     /// Busy nanoseconds in it.
     pub busy: u64,
 }
@@ -85,9 +103,8 @@ pub struct Piece {
 pub struct Lanes {
     /// Lanes by SM and slot; lanes without any span are there too.
     pub lanes: Vec<Lane>,
-    /// Pack of each span, the first where a CTA hosts several; [`NO_PACK`] for a merge, [`PREFILL`]
-    /// and [`BOTH`] for prefill.
-    pub pack_of: Vec<u32>,
+    /// What each span stands for.
+    pub entities: Vec<Entity>,
     /// End of the last span.
     pub end: u64,
     /// Busy nanoseconds and issued KV bytes of all spans before each.
@@ -97,7 +114,8 @@ pub struct Lanes {
 impl Lanes {
     /// Lanes of a capture: every SM of the device times the most lanes of any.
     pub fn of(capture: &Capture) -> Self {
-        let pack_of = packs_of(capture);
+        let works = Works::of(capture);
+        let entities: Vec<Entity> = (0..capture.spans.len()).map(|at| works.entity(at)).collect();
         let slots = capture.slots_per_sm();
         let mut lanes = Vec::new();
         let mut at = 0;
@@ -107,11 +125,11 @@ impl Lanes {
                 while at < capture.spans.len() && (capture.spans.sm[at], capture.spans.slot[at]) == (sm, slot) {
                     at += 1;
                 }
-                lanes.push(lane(&capture.spans, &pack_of, sm, slot, begin..at));
+                lanes.push(lane(&capture.spans, &entities, sm, slot, begin..at));
             }
         }
-        let before = totals(capture);
-        Self { lanes, pack_of, end: capture.makespan().0, before }
+        let before = totals(capture, &works);
+        Self { lanes, entities, end: capture.makespan().0, before }
     }
 
     /// Calls `emit` for each rectangle of a lane within `view`, folding at `fold` nanoseconds.
@@ -135,7 +153,7 @@ impl Lanes {
 
     /// The block that starts at span `first`: past its last span, and its summary.
     fn block(&self, spans: &Spans, lane: &Lane, first: usize, fold: u64) -> (usize, Summary) {
-        let mut sum = leaf(spans, &self.pack_of, first);
+        let mut sum = leaf(spans, &self.entities, first);
         let mut at = first + 1;
         let limit = spans.begin[first].saturating_add(fold);
         let wide = fold.saturating_mul(2);
@@ -149,7 +167,7 @@ impl Lanes {
                 at += length;
                 continue;
             }
-            let one = leaf(spans, &self.pack_of, at);
+            let one = leaf(spans, &self.entities, at);
             if one.widest >= wide {
                 break;
             }
@@ -212,55 +230,57 @@ fn widest_step(spans: &Spans, lane: &Lane, at: usize, limit: u64, wide: u64) -> 
     found
 }
 
-fn packs_of(capture: &Capture) -> Vec<u32> {
-    (0..capture.spans.len()).map(|at| entity(capture, at).unwrap_or(NO_PACK)).collect()
+/// What the CTAs of a capture do.
+struct Works<'a> {
+    spans: &'a Spans,
+    numbers: Vec<CtaNumbers<'a>>,
 }
 
-/// The CTA of a span, where it computes and is one of the plan.
-fn computing(capture: &Capture, at: usize) -> Option<(&Launch, CtaWork)> {
-    let spans = &capture.spans;
-    let launch = capture.plan.launches.get(spans.launch[at] as usize)?;
-    let right = spans.kind[at] == SpanKind::Attention && spans.cta[at] < capture.plan.cta_count(launch);
-    right.then(|| (launch, capture.plan.work_of(launch, spans.cta[at])))
-}
+impl<'a> Works<'a> {
+    fn of(capture: &'a Capture) -> Self {
+        Self { spans: &capture.spans, numbers: capture.plan.all_numbers() }
+    }
 
-fn entity(capture: &Capture, at: usize) -> Option<u32> {
-    let (launch, work) = computing(capture, at)?;
-    match (work.prefill, work.decodes.is_empty()) {
-        (Some(_), true) => Some(PREFILL),
-        (Some(_), false) => Some(BOTH),
-        (None, false) => Some(capture.plan.cta_work(launch, work.decodes.start).0.0),
-        (None, true) => None,
+    /// What the CTA of a span does, where the plan has it.
+    fn work(&self, at: usize) -> Option<CtaWork<'a>> {
+        self.numbers.get(self.spans.launch[at] as usize)?.work(self.spans.cta[at])
+    }
+
+    fn entity(&self, at: usize) -> Entity {
+        let Some(work) = self.work(at) else { return Entity::Unknown };
+        match (self.spans.role[at], work.first_decode()) {
+            (CtaRole::Merge, _) => Entity::Merge,
+            (CtaRole::Prefill, _) => Entity::Prefill,
+            (CtaRole::Both, _) => Entity::Both,
+            (CtaRole::Decode, decode) => decode.map_or(Entity::Unknown, |decode| Entity::Pack(decode.pack)),
+        }
+    }
+
+    /// KV tokens that the CTA of a span loads, over its heads.
+    fn tokens(&self, at: usize) -> u64 {
+        let work = self.work(at).filter(|_| self.spans.role[at].computes());
+        work.map_or(0, |work| work.kv_tokens().0)
     }
 }
 
-/// KV tokens that the CTA of a span loads.
-fn tokens(capture: &Capture, at: usize) -> u64 {
-    let Some((launch, work)) = computing(capture, at) else { return 0 };
-    let plan = &capture.plan;
-    let prefill = work.prefill.and_then(|(task, _)| plan.prefill.tasks.get(task as usize));
-    let decodes = work.decodes.map(|index| plan.pack(plan.cta_work(launch, index).0).tokens.0);
-    prefill.map_or(0, |task| task.tokens().0) + decodes.sum::<u64>()
-}
-
 /// Running totals over all spans: busy nanoseconds and issued KV bytes, from nothing to all.
-fn totals(capture: &Capture) -> Vec<(u64, f64)> {
+fn totals(capture: &Capture, works: &Works<'_>) -> Vec<(u64, f64)> {
     let token = capture.plan.shape.kv_bytes_per_token_head().as_f64();
     let spans = capture.spans.begin.iter().zip(&capture.spans.end).enumerate();
     let sums = spans.scan((0, 0.0), |sum, (at, (begin, end))| {
-        *sum = (sum.0 + end.saturating_sub(*begin), sum.1 + tokens(capture, at) as f64 * token);
+        *sum = (sum.0 + end.saturating_sub(*begin), sum.1 + works.tokens(at) as f64 * token);
         Some(*sum)
     });
     std::iter::once((0, 0.0)).chain(sums).collect()
 }
 
-fn leaf(spans: &Spans, pack_of: &[u32], at: usize) -> Summary {
+fn leaf(spans: &Spans, entities: &[Entity], at: usize) -> Summary {
     let width = spans.end[at].saturating_sub(spans.begin[at]);
-    Summary { widest: width, busy: width, entity: pack_of[at], weight: width }
+    Summary { widest: width, busy: width, entity: entities[at], weight: width }
 }
 
-fn lane(spans: &Spans, pack_of: &[u32], sm: u32, slot: u32, range: Range<usize>) -> Lane {
-    let leaves: Vec<Summary> = range.clone().map(|at| leaf(spans, pack_of, at)).collect();
+fn lane(spans: &Spans, entities: &[Entity], sm: u32, slot: u32, range: Range<usize>) -> Lane {
+    let leaves: Vec<Summary> = range.clone().map(|at| leaf(spans, entities, at)).collect();
     let busy = leaves.iter().map(|leaf| leaf.busy).sum();
     let mut levels: Vec<Vec<Summary>> = Vec::new();
     let mut below = &leaves;

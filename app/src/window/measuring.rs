@@ -34,7 +34,7 @@ pub struct Measurement {
 
 impl Measurement {
     fn is_of(&self, shown: &Shown, l2: L2State) -> bool {
-        (self.way.run.plan_crc, self.way.run.capture.times.l2) == (shown.plan_crc, l2)
+        (self.way.run.plan_digest, self.way.run.capture.times.l2) == (shown.plan_digest, l2)
     }
 }
 
@@ -236,7 +236,7 @@ impl App {
     /// Says where the measured run of the plan before has gone, when an edit has dropped it from view.
     pub(super) fn tell_dropped(&mut self, before: Option<Arc<Run>>) {
         let now = self.shown.as_ref().and_then(|shown| shown.measured.as_ref());
-        if let Some(run) = before.filter(|run| now.is_none_or(|now| now.plan_crc != run.plan_crc)) {
+        if let Some(run) = before.filter(|run| now.is_none_or(|now| now.plan_digest != run.plan_digest)) {
             let text = format!("the plan changed; its measured run is kept in Compare: {}", sentence(&run));
             self.log.push((Level::Info, text));
         }

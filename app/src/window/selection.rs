@@ -4,7 +4,6 @@ use engine::capture::Source;
 use engine::metrics::Twin;
 use engine::units::{NodeIdx, PackIdx};
 
-use super::lanes::BOTH;
 use super::worker::Shown;
 
 /// What is selected or hovered.
@@ -40,8 +39,7 @@ impl Lit {
         let pack = match what {
             Selection::Pack(pack) => Some(pack),
             Selection::Cta(source, span) => {
-                let pack = shown.run(source).and_then(|run| run.lanes.pack_of.get(span));
-                pack.filter(|pack| **pack < BOTH).map(|pack| PackIdx(*pack))
+                shown.run(source).and_then(|run| run.lanes.entities.get(span)).and_then(|entity| entity.pack())
             }
             _ => None,
         };

@@ -10,10 +10,10 @@ use engine::cancel::Cancel;
 use engine::capture::{Capture, L2State, Source, Spread};
 use engine::metrics::{self, BubbleReport, Differences, NodeTraffic, Traffic, Twin};
 use engine::pack;
-use engine::plan::Strategy;
+use engine::plan::{PlanDigest, Strategy};
 use engine::session::{self, PlanOptions, Planned, RunOptions};
 use engine::units::{Bytes, NodeIdx};
-use engine::workload::{BatchSpec, PrefixTree};
+use engine::workload::BatchSpec;
 
 use super::gaps::Gaps;
 use super::lanes::Lanes;
@@ -29,8 +29,8 @@ pub struct Run {
     pub bubbles: BubbleReport,
     /// Each bubble with its cause, by SM, lane and begin.
     pub gaps: Gaps,
-    /// CRC-32 of its plan as this build writes it: runs of one plan know each other.
-    pub plan_crc: u32,
+    /// Digest of its plan as this build makes it: runs of one plan know each other.
+    pub plan_digest: PlanDigest,
     /// Wall time that the run took, preparation included; zero for one from a file.
     pub took: Duration,
 }
@@ -42,7 +42,7 @@ impl Run {
             lanes: Lanes::of(&capture),
             bubbles: metrics::bubbles(&capture.plan, &capture),
             gaps: Gaps::new(metrics::gaps(&capture.plan, &capture)),
-            plan_crc: capture.plan.crc(),
+            plan_digest: capture.plan.digest(),
             capture,
             took,
         }
@@ -79,8 +79,8 @@ pub enum Sources {
 pub struct Shown {
     /// Batch, tree and plan.
     pub planned: Planned,
-    /// CRC-32 of the plan; see [`Run::plan_crc`].
-    pub plan_crc: u32,
+    /// Digest of the plan; see [`Run::plan_digest`].
+    pub plan_digest: PlanDigest,
     /// Its run on the simulator, if there is one.
     pub simulated: Option<Arc<Run>>,
     /// Its run on a GPU, if there is one.
@@ -103,7 +103,7 @@ impl Shown {
             run => (run, None),
         };
         Self {
-            plan_crc: planned.plan.crc(),
+            plan_digest: planned.plan.digest(),
             simulated,
             measured,
             differences: None,
@@ -121,21 +121,7 @@ impl Shown {
     pub fn of_capture(capture: Capture) -> engine::Result<Self> {
         let device =
             engine::hw::find(&capture.provenance.device).or_else(|error| engine::hw::builtin().first().ok_or(error))?;
-        let batch = capture.batch.build()?;
-        let options = PlanOptions {
-            scheduler: capture.plan.scheduler.clone(),
-            strategy: capture.plan.strategy,
-            ..PlanOptions::new(device)
-        };
-        let planned = Planned {
-            spec: Arc::new(capture.batch.clone()),
-            tree: Arc::new(PrefixTree::of(&batch)),
-            tiles: Arc::new(engine::tile::solve(device, batch.shape.head_dim, batch.shape.dtype)),
-            batch: Arc::new(batch),
-            plan: Arc::new(capture.plan.clone()),
-            options: Arc::new(options),
-            plan_time: Duration::ZERO,
-        };
+        let planned = session::planned_of(&capture, device)?;
         Ok(Self::new(planned, Some(Run::of(capture, Duration::ZERO))))
     }
 

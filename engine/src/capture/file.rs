@@ -1,10 +1,10 @@
-//! The capture file, version 2.
+//! The capture file, version 3.
 //!
 //! ```text
 //! offset  bytes  field                                   all numbers little-endian
 //!      0      8  magic 89 50 53 43 4F 50 45 0A            (0x89 "PSCOPE" LF)
-//!      8      4  version, 2
-//!     12      4  zero
+//!      8      4  version, 3
+//!     12      4  CRC-32 of the 12 bytes before            (zero in versions 1 and 2)
 //!     16      …  chunks, one after another
 //!   end-24    8  offset of the INDX chunk                 footer
 //!   end-16    4  version again
@@ -23,17 +23,18 @@
 //!
 //! | kind | count | content |
 //! |---|---|---|
-//! | `META` | 1 | postcard of provenance, times, probe overhead, and how many spans, kernels and series follow |
+//! | `META` | 1 | postcard of provenance, times, probe overhead, and how many of each of the following there are |
 //! | `BTCH` | 1 | RON text of the batch, schema as in batch files |
-//! | `PLAN` | 1 | postcard of the launch plan, decisions left out |
-//! | `RNDS` | 0 or 1 | postcard of the merge rounds of the plan, where it has any; new in version 2 |
-//! | `PREF` | 0 or 1 | postcard of the prefill of the plan, where it has any; new in version 2 |
+//! | `PLAN` | 1 | postcard of the launch plan, merge rounds and prefill in their places, decisions left out |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
-//! | `SPAN` | spans / 65,536, rounded up | postcard of the span columns, 65,536 spans each |
+//! | `SPAN` | spans / 65,536, rounded up | postcard of the span columns, 65,536 spans each; the first column is the role of the CTA |
 //! | `CNTR` | one a series | postcard of one counter series |
-//! | `HWCN` | 1, since version 2 | postcard of what the hardware counted, or of nothing |
+//! | `HWCN` | 1 | postcard of what the hardware counted, or of nothing |
 //! | `INDX` | 1 | postcard of (kind, number, offset) of every chunk above |
+//!
+//! Version 2 has merge rounds and prefill in chunks of their own (`RNDS`, `PREF`), plan digests
+//! of the first version, and two roles of CTAs alone; version 1 has none of `RNDS`, `PREF` and `HWCN`.
 //!
 //! Kinds that a reader does not know are passed over. The batch is text because its optional fields
 //! are left out where empty, which postcard cannot read back. What every view needs (`META`, `BTCH`,
@@ -48,9 +49,11 @@ use crate::capture::{Capture, Provenance, RunTimes, Spans, write_atomically};
 use crate::error::{Error, Result};
 
 /// Version that this build writes, and the newest that it reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// First version with the counts of the hardware.
 pub(super) const WITH_COUNTS: u32 = 2;
+/// First version with roles of all CTAs, and the whole plan in one chunk.
+pub(super) const WITH_ROLES: u32 = 3;
 
 pub(super) const MAGIC: [u8; 8] = *b"\x89PSCOPE\n";
 pub(super) const END_MAGIC: [u8; 8] = *b"\nEPOCSP\x89";
@@ -125,12 +128,6 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     out.value(META, 0, &meta)?;
     out.chunk(BATCH, 0, capture.batch.to_ron()?.as_bytes())?;
     out.value(PLAN, 0, &capture.plan)?;
-    if !capture.plan.merge.rounds.is_empty() {
-        out.value(ROUNDS, 0, &capture.plan.merge.rounds)?;
-    }
-    if !capture.plan.prefill.is_empty() {
-        out.value(PREFILL, 0, &capture.plan.prefill)?;
-    }
     out.value(KERNELS, 0, &capture.kernels)?;
     out.value(WARNINGS, 0, &capture.warnings)?;
     for (number, begin) in (0..spans.len()).step_by(SPANS_PER_CHUNK).enumerate() {
@@ -147,7 +144,7 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
 /// The spans of a range as columns of their own.
 fn part(spans: &Spans, range: std::ops::Range<usize>) -> Spans {
     Spans {
-        kind: spans.kind[range.clone()].to_vec(),
+        role: spans.role[range.clone()].to_vec(),
         launch: spans.launch[range.clone()].to_vec(),
         cta: spans.cta[range.clone()].to_vec(),
         sm: spans.sm[range.clone()].to_vec(),
@@ -160,25 +157,25 @@ fn part(spans: &Spans, range: std::ops::Range<usize>) -> Spans {
 }
 
 /// A file as it grows.
-struct Writer {
+pub(super) struct Writer {
     bytes: Vec<u8>,
     index: Vec<IndexEntry>,
 }
 
 impl Writer {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
-        bytes.extend([0; 4]);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         Self { bytes, index: Vec::new() }
     }
 
-    fn value(&mut self, kind: Kind, number: u32, value: &impl Serialize) -> Result<()> {
+    pub(super) fn value(&mut self, kind: Kind, number: u32, value: &impl Serialize) -> Result<()> {
         let raw = postcard::to_stdvec(value).map_err(|error| cannot(kind, &error))?;
         self.chunk(kind, number, &raw)
     }
 
-    fn chunk(&mut self, kind: Kind, number: u32, raw: &[u8]) -> Result<()> {
+    pub(super) fn chunk(&mut self, kind: Kind, number: u32, raw: &[u8]) -> Result<()> {
         if raw.len() > RAW_LIMIT {
             return Err(cannot(kind, &format_args!("{} bytes, but a part has at most {RAW_LIMIT}", raw.len())));
         }
@@ -196,7 +193,23 @@ impl Writer {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<u8>> {
+    /// The chunks of a whole file but those of a kind, for files that are forged by hand.
+    #[cfg(test)]
+    pub(super) fn copy(&mut self, whole: &[u8], without: Kind) {
+        let mut at = HEADER;
+        while whole[at..at + 4] != INDEX {
+            let kind: Kind = whole[at..at + 4].try_into().unwrap();
+            let word = |offset: usize| u32::from_le_bytes(whole[at + offset..at + offset + 4].try_into().unwrap());
+            let next = at + CHUNK_HEADER + word(8) as usize;
+            if kind != without {
+                self.index.push(IndexEntry { kind, number: word(4), offset: self.bytes.len() as u64 });
+                self.bytes.extend(&whole[at..next]);
+            }
+            at = next;
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
         let index_at = self.bytes.len() as u64;
         let index = std::mem::take(&mut self.index);
         self.value(INDEX, 0, &index)?;

@@ -1,15 +1,20 @@
 //! Whether what came from a file fits together well enough to be followed: every index that a view
 //! or a figure would use lies inside what it points into.
 
-use crate::capture::{Count, Counted, CounterSeries, Provenance, SpanKind, Spans};
-use crate::plan::{Launch, LaunchKind, LaunchPlan};
-use crate::units::Nanos;
-use crate::workload::{BatchSpec, Limits, PrefixTree};
+use super::file::{Meta, SPANS_PER_CHUNK};
+use crate::capture::{Count, Counted, CounterSeries, KernelWindow, Provenance, Spans};
+use crate::plan::{CtaRole, Launch, LaunchKind, LaunchPlan};
+use crate::units::{Nanos, QueryIdx};
+use crate::workload::{BatchSpec, Limits};
 
 /// More SMs or lanes an SM than any GPU has; figures above are damage.
 const MOST_SMS: u32 = 4096;
-/// See [`MOST_SMS`].
-const MOST_LANES: u32 = 1024;
+/// See [`MOST_SMS`]; an SM of today holds at most 32 CTAs.
+const MOST_LANES: u32 = 64;
+/// 68 billion spans. Bounds the work that a damaged count can ask for.
+const MOST_SPANS: u64 = SPANS_PER_CHUNK as u64 * (1 << 20);
+/// See [`MOST_SPANS`].
+const MOST_SERIES: u32 = 1 << 16;
 /// Eighteen minutes; times the most lanes of the most SMs still far from overflow.
 pub(crate) const LONGEST_RUN: Nanos = Nanos(1 << 40);
 
@@ -115,71 +120,96 @@ fn merge_fits(plan: &LaunchPlan) -> Fits {
     Ok(())
 }
 
-/// Checks a plan, sound in itself, against the batch that it is said to be of.
+/// Checks a plan, sound in itself, against the batch that it is said to be of. Lays out no block tables: a
+/// short text can ask for large ones. Whether the tree has the nodes of the packs shows where it is built.
 pub(super) fn batch_fits(plan: &LaunchPlan, batch: &BatchSpec) -> Fits {
-    let batch = batch.build().map_err(|error| error.to_string())?;
-    if plan.shape != batch.shape || plan.merge.starts.len() != batch.requests().len() + 1 {
+    let requests = batch.outline().map_err(|error| error.to_string())?;
+    if plan.shape != batch.shape || plan.merge.starts.len() != requests.len() + 1 {
         return Err("it is the plan of another batch".to_owned());
     }
-    plan.prefill.coverage(&batch).map_err(|error| error.to_string())?;
-    let nodes = PrefixTree::of(&batch).nodes.len();
+    plan.prefill.coverage(&requests).map_err(|error| error.to_string())?;
+    let blocks = |query: QueryIdx| requests[query.at()].kv.0.div_ceil(u64::from(batch.shape.block_size));
     for (position, pack) in plan.packs.iter().enumerate() {
         let queries = &plan.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize];
-        let inside = queries.iter().all(|&query| pack.blocks_end as usize <= batch.tables().row(query).len());
-        if !inside || pack.node.at() >= nodes {
-            return Err(format!("pack {position} reaches past its requests or the prefix tree"));
+        if !queries.iter().all(|&query| u64::from(pack.blocks_end) <= blocks(query)) {
+            return Err(format!("pack {position} reaches past its requests"));
         }
     }
     Ok(())
 }
 
-/// Checks that the columns of a run of spans are as long as promised and point into plan and device.
-pub(super) fn spans_fit(spans: &Spans, promised: u64, plan: &LaunchPlan, provenance: &Provenance) -> Fits {
-    let columns = [
-        spans.kind.len(),
-        spans.launch.len(),
-        spans.cta.len(),
-        spans.sm.len(),
-        spans.slot.len(),
-        spans.begin.len(),
-        spans.first_tile.len(),
-        spans.loop_end.len(),
-        spans.end.len(),
-    ];
-    if columns.iter().any(|&length| length as u64 != promised) {
-        return Err(format!("its columns should have {promised} spans each"));
+/// Checks what is said of the run as a whole. Gives what of it is left out, being no number.
+pub(super) fn meta_fits(meta: &mut Meta) -> Result<Vec<String>, String> {
+    let made = &mut meta.provenance;
+    if made.sm_count > MOST_SMS {
+        return Err(format!("it is of a GPU with {} SMs", made.sm_count));
     }
+    if meta.spans > MOST_SPANS || meta.counters > MOST_SERIES {
+        return Err("it promises more spans or counter series than a file can have".to_owned());
+    }
+    if meta.times.makespans.iter().chain(&meta.times.upload).chain([&made.clock_step]).any(|time| *time > LONGEST_RUN) {
+        return Err("its times are out of range".to_owned());
+    }
+    let mut left_out = Vec::new();
+    for (figure, what) in
+        [(&mut meta.probe_overhead, "the cost of tracing"), (&mut made.clock_error_ns, "the clock's error")]
+    {
+        if let Some(value) = figure.take_if(|value| !value.is_finite()) {
+            left_out.push(format!("{what}: it is {value}"));
+        }
+    }
+    Ok(left_out)
+}
+
+/// Checks that kernel windows are of launches that are there, at times that can be.
+pub(super) fn windows_fit(windows: &[KernelWindow], plan: &LaunchPlan) -> Fits {
+    for window in windows {
+        if window.launch as usize >= plan.launches.len() {
+            return Err(format!("one is of launch {}, which the plan has not", window.launch));
+        }
+        if window.ready > LONGEST_RUN || window.begin > LONGEST_RUN || window.end > LONGEST_RUN || window.begin > window.end {
+            return Err(format!("that of launch {} is out of range", window.launch));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the spans point into plan and device.
+pub(super) fn spans_fit(spans: &Spans, plan: &LaunchPlan, provenance: &Provenance) -> Fits {
     let ctas: Vec<u32> = plan.launches.iter().map(|launch| plan.cta_count(launch)).collect();
     for span in spans.iter() {
         if ctas.get(span.launch as usize).is_none_or(|&count| span.cta >= count) {
             return Err(format!("a span names CTA {} of launch {}, which the plan has not", span.cta, span.launch));
         }
-        let merge_launch = plan.launches[span.launch as usize].kind.is_merge();
-        if merge_launch && span.kind == SpanKind::Attention {
-            return Err(format!("a span computes a pack in launch {}, which merges", span.launch));
+        let launch = &plan.launches[span.launch as usize];
+        // The last-arriving CTA of a persistent launch merges after its task.
+        let merges = span.role == CtaRole::Merge && launch.kind.is_persistent();
+        if !merges && span.role != plan.role_of(launch, span.cta) {
+            let (role, cta, at) = (span.role.name(), span.cta, span.launch);
+            return Err(format!("a span of CTA {cta} of launch {at} has the role {role}, which is not the plan's"));
         }
-        if span.sm >= provenance.sm_count.min(MOST_SMS)
-            || span.slot >= MOST_LANES
-            || span.begin > span.end
-            || span.end > LONGEST_RUN
-        {
+        if span.sm >= provenance.sm_count || span.slot >= MOST_LANES || span.begin > span.end || span.end > LONGEST_RUN {
             return Err(format!("a span is out of range: SM {}, lane {}, end {} ns", span.sm, span.slot, span.end.0));
         }
     }
     Ok(())
 }
 
-/// Checks that a series stays within the times that a run can have.
+/// Checks that a series holds numbers, and stays within the times that a run can have.
 pub(super) fn series_fits(series: &CounterSeries) -> Fits {
+    if let Some(value) = series.values.iter().find(|value| !value.is_finite()) {
+        return Err(format!("'{}' holds {value}", series.name));
+    }
     let length = series.step.0.checked_mul(series.values.len() as u64);
     match length.and_then(|length| length.checked_add(series.start.0)) {
-        Some(end) if end <= LONGEST_RUN.0 => Ok(()),
+        Some(end) if end <= LONGEST_RUN.0 && series.step > Nanos::ZERO => Ok(()),
         _ => Err(format!("the times of '{}' are out of range", series.name)),
     }
 }
 
 /// Checks that counts are of launches that are there, and numbers that can be.
-pub(super) fn counts_fit(counted: &Counted, plan: &LaunchPlan) -> Fits {
+pub(super) fn counts_fit(counted: &Option<Counted>, plan: &LaunchPlan) -> Fits {
+    let Some(counted) = counted else { return Ok(()) };
     if let Some(strange) = counted.launches.iter().find(|of| of.launch as usize >= plan.launches.len()) {
         return Err(format!("it has counts of launch {}, which the plan has not", strange.launch));
     }

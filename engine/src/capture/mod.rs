@@ -4,9 +4,12 @@
 //! through the same code.
 
 mod atomic;
+mod budget;
+mod chunks;
 mod counters;
 mod file;
 mod fit;
+mod old;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -19,6 +22,6 @@ pub use file::{VERSION, to_bytes, write};
 pub(crate) use fit::LONGEST_RUN;
 pub use read::{Loaded, from_bytes, read};
 pub use types::{
-    Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Span, SpanKind, Spans, Spread, Warning,
+    Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Span, Spans, Spread, Warning,
 };
 pub use verify::{Finding, verify};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::capture::Counted;
-use crate::plan::LaunchPlan;
+use crate::plan::{CtaRole, LaunchPlan, PlanDigest};
 use crate::units::Nanos;
 use crate::workload::BatchSpec;
 
@@ -65,8 +65,8 @@ pub struct Provenance {
     pub driver: Option<String>,
     /// SM clock in kHz, where measured.
     pub sm_clock_khz: Option<u32>,
-    /// CRC-32 of the plan, so that two captures of one plan know each other.
-    pub plan_crc: u32,
+    /// Digest of the plan, so that two captures of one plan know each other.
+    pub plan: PlanDigest,
     /// The command line or window action that made it.
     pub command: String,
     /// SMs of the device.
@@ -80,20 +80,11 @@ pub struct Provenance {
     pub peak_bytes_per_s: u64,
 }
 
-/// What ran in a span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum SpanKind {
-    /// A CTA (or a persistent worker's task) that computes one pack of one KV head.
-    Attention,
-    /// Merging of partials: a CTA of the merge kernel, or a worker that was the last to arrive.
-    Merge,
-}
-
 /// One CTA, or one task of a persistent worker, on its SM. Times count from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What ran.
-    pub kind: SpanKind,
+    /// What the CTA did; a last-arriving CTA that merges has a span of its own for that.
+    pub role: CtaRole,
     /// Launch of the plan.
     pub launch: u32,
     /// CTA index in the launch (task index for a persistent one; for a merge by the last arriver,
@@ -116,8 +107,8 @@ pub struct Span {
 /// All spans of a run as columns, sorted by (SM, slot, begin).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spans {
-    /// What ran: see [`SpanKind`].
-    pub kind: Vec<SpanKind>,
+    /// What the CTA did.
+    pub role: Vec<CtaRole>,
     /// Launch index.
     pub launch: Vec<u32>,
     /// CTA or task index.
@@ -150,7 +141,7 @@ impl Spans {
     /// One span.
     pub fn get(&self, at: usize) -> Span {
         Span {
-            kind: self.kind[at],
+            role: self.role[at],
             launch: self.launch[at],
             cta: self.cta[at],
             sm: self.sm[at],
@@ -172,7 +163,7 @@ impl Spans {
         spans.sort_unstable_by_key(|s| (s.sm, s.slot, s.begin, s.end, s.launch, s.cta));
         let mut columns = Self::default();
         for span in spans {
-            columns.kind.push(span.kind);
+            columns.role.push(span.role);
             columns.launch.push(span.launch);
             columns.cta.push(span.cta);
             columns.sm.push(span.sm);

@@ -7,12 +7,15 @@
 //! | `lanes` | spans of one lane of an SM do not overlap, and lanes are no more than an SM holds |
 //! | `once` | each CTA of the plan ran exactly once |
 //! | `windows` | each span lies inside its kernel's window, and each launch has one |
+//! | `plan` | the plan is the one that ran, by its digest |
+//! | `source` | what only a GPU gives stands in measured captures alone |
 //! | `figures` | makespans, counter series and counts are there and finite, shares at most 1 |
 
 use std::collections::BTreeMap;
 
-use crate::capture::{Capture, KernelWindow, Span, SpanKind};
+use crate::capture::{Capture, KernelWindow, Source, Span};
 use crate::hw;
+use crate::plan::{CtaRole, PlanDigest};
 
 /// A rule that the capture breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub fn verify(capture: &Capture) -> Vec<Finding> {
     spans(capture, &ctas, &mut found);
     once(capture, &mut found);
     windows(capture, &ctas, &mut found);
+    plan(capture, &mut found);
+    source(capture, &mut found);
     figures(capture, &mut found);
     found.finish()
 }
@@ -114,7 +119,7 @@ fn once(capture: &Capture, found: &mut Findings) {
     for span in capture.spans.iter() {
         let Some(launch) = capture.plan.launches.get(span.launch as usize) else { continue };
         // A worker of a persistent launch may merge after its task; that is no second run of it.
-        if span.kind == SpanKind::Merge && !launch.kind.is_merge() {
+        if span.role == CtaRole::Merge && !launch.kind.is_merge() {
             continue;
         }
         if let Some(count) = runs[span.launch as usize].get_mut(span.cta as usize) {
@@ -159,6 +164,33 @@ fn windows(capture: &Capture, ctas: &[u32], found: &mut Findings) {
                     span.begin.0, span.end.0, window.begin.0, window.end.0
                 )
             });
+        }
+    }
+}
+
+fn plan(capture: &Capture, found: &mut Findings) {
+    let PlanDigest { version, crc } = capture.provenance.plan;
+    match capture.plan.digest_as(version) {
+        None => found.add("plan", || format!("its digest has version {version}, which this build does not know")),
+        Some(now) if now.crc != crc => found.add("plan", || {
+            format!("the plan has the digest {:08x}, but {crc:08x} ran (digest version {version})", now.crc)
+        }),
+        Some(_) => {}
+    }
+}
+
+fn source(capture: &Capture, found: &mut Findings) {
+    let made = &capture.provenance;
+    let of_a_gpu = [
+        (capture.counted.is_some(), "counts of the hardware"),
+        (capture.probe_overhead.is_some(), "a cost of tracing"),
+        (made.sm_clock_khz.is_some(), "a clock"),
+        (made.driver.is_some(), "a driver"),
+        (made.backend != "sim", "a backend that measures"),
+    ];
+    if made.source == Source::Simulated {
+        for (_, what) in of_a_gpu.iter().filter(|(there, _)| *there) {
+            found.add("source", || format!("it is simulated, but has {what}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::capture::{Capture, SpanKind};
+use crate::capture::Capture;
 use crate::plan::CtaWork;
 use crate::units::PackIdx;
 
@@ -30,20 +30,16 @@ fn spans(capture: &Capture) -> String {
     let mut out =
         "kind,launch,cta,pack,kv_head,prefill_task,query_head,sm,lane,begin_ns,first_tile_ns,loop_end_ns,end_ns\n"
             .to_owned();
+    let numbers = plan.all_numbers();
     for span in capture.spans.iter() {
-        let launch = &plan.launches[span.launch as usize];
-        let work = plan.work_of(launch, span.cta);
-        let kind = match (span.kind, &work.prefill, work.decodes.is_empty()) {
-            (SpanKind::Merge, ..) => "merge",
-            (SpanKind::Attention, Some(_), true) => "prefill",
-            (SpanKind::Attention, Some(_), false) => "prefill+decode",
-            (SpanKind::Attention, None, _) => "attention",
-        };
-        let work = if span.kind == SpanKind::Merge { CtaWork::default() } else { work };
+        let work = numbers.get(span.launch as usize).and_then(|launch| launch.work(span.cta));
+        let work = work.filter(|_| span.role.computes());
         // Of the virtual decode CTAs that one CTA hosts, the first stands for all.
-        let decode = (!work.decodes.is_empty()).then(|| plan.cta_work(launch, work.decodes.start));
-        let (pack, head) = fields(decode.map(|(pack, head)| (pack.0, head)));
-        let (task, query_head) = fields(work.prefill);
+        let decode = work.as_ref().and_then(CtaWork::first_decode);
+        let (pack, head) = fields(decode.map(|decode| (decode.pack.0, decode.kv_head)));
+        let prefill = work.as_ref().and_then(|work| work.prefill);
+        let (task, query_head) = fields(prefill.map(|work| (work.task, work.query_head)));
+        let kind = span.role.name();
         line!(
             out,
             "{kind},{},{},{pack},{head},{task},{query_head},{},{},{},{},{},{}",

@@ -415,6 +415,8 @@ pub struct RunJson {
     pub probe_overhead: Option<f64>,
     /// CRC-32 of the plan as it ran, queue order included.
     pub plan_crc: u32,
+    /// What the CRC covers; see [`crate::plan::PlanDigest`].
+    pub plan_digest_version: u32,
     /// Result of `--check`, where asked for.
     pub check: Option<CheckJson>,
     /// What a person must know.
@@ -455,7 +457,8 @@ pub fn run_json(
         },
         measured: measured(capture),
         probe_overhead: capture.probe_overhead,
-        plan_crc: capture.provenance.plan_crc,
+        plan_crc: capture.provenance.plan.crc,
+        plan_digest_version: capture.provenance.plan.version,
         check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err, bound: check.bound }),
         warnings: capture.warnings.iter().map(|warning| &warning.text).chain(&bubbles.warnings).cloned().collect(),
     }

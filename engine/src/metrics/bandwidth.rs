@@ -6,9 +6,9 @@
 //! series over what the data sheet's bandwidth moves in the makespan, or as the hardware counted them; a
 //! capture without either counts compulsory bytes, the least that can have come.
 
-use crate::capture::{Capture, Counter, CounterSeries, SpanKind};
+use crate::capture::{Capture, Counter, CounterSeries};
 use crate::metrics::Traffic;
-use crate::plan::{Launch, LaunchPlan};
+use crate::plan::LaunchPlan;
 use crate::units::{Bytes, Nanos};
 
 /// Name of the series of bytes read from DRAM, in B/s.
@@ -44,13 +44,6 @@ pub fn bandwidth(traffic: &Traffic, capture: &Capture) -> Bandwidth {
     }
 }
 
-/// KV tokens that a CTA loads for the heads that it computes.
-fn tokens_of(plan: &LaunchPlan, launch: &Launch, cta: u32) -> u64 {
-    let work = plan.work_of(launch, cta);
-    let prefill = work.prefill.map_or(0, |(task, _)| plan.prefill.tasks[task as usize].tokens().0);
-    prefill + work.decodes.map(|index| plan.pack(plan.cta_work(launch, index).0).tokens.0).sum::<u64>()
-}
-
 fn series(capture: &Capture) -> Option<&CounterSeries> {
     capture.counters.iter().find(|series| series.name == DRAM_READ && series.step > Nanos::ZERO)
 }
@@ -74,12 +67,11 @@ pub fn bandwidth_over_time(plan: &LaunchPlan, capture: &Capture, bins: usize) ->
         }
         DRAM_READ
     } else {
-        for span in capture.spans.iter().filter(|span| span.kind == SpanKind::Attention) {
-            let Some(launch) = plan.launches.get(span.launch as usize) else { continue };
-            if launch.kind.is_merge() || span.cta >= plan.cta_count(launch) {
-                continue;
-            }
-            let bytes = plan.shape.kv_bytes_per_token_head() * tokens_of(plan, launch, span.cta);
+        let numbers = plan.all_numbers();
+        for span in capture.spans.iter().filter(|span| span.role.computes()) {
+            let work = numbers.get(span.launch as usize).and_then(|launch| launch.work(span.cta));
+            let Some(work) = work.filter(|work| work.role().computes()) else { continue };
+            let bytes = plan.shape.kv_bytes_per_token_head() * work.kv_tokens().0;
             spread(&mut sums, step as f64, (span.begin.as_f64(), span.loop_end.as_f64()), bytes.as_f64());
         }
         "issued_read"

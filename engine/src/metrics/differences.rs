@@ -4,7 +4,8 @@
 //! merge that the last arriver of a persistent launch does on the side belongs to no CTA of the plan, since
 //! which task does it differs from run to run; it is counted as alone.
 
-use crate::capture::{Capture, SpanKind, Spans};
+use crate::capture::{Capture, Spans};
+use crate::plan::CtaRole;
 
 /// One CTA of the plan in both runs. Differences are simulated − measured, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,17 +82,17 @@ impl Differences {
     }
 }
 
-type Key = (SpanKind, u32, u32);
+type Key = (CtaRole, u32, u32);
 
 /// CTAs of the plan with their spans, sorted.
 fn keys(capture: &Capture) -> Vec<(Key, usize)> {
     let spans = &capture.spans;
     let aside = |at: usize| {
         let launch = capture.plan.launches.get(spans.launch[at] as usize);
-        spans.kind[at] == SpanKind::Merge && launch.is_none_or(|launch| !launch.kind.is_merge())
+        spans.role[at] == CtaRole::Merge && launch.is_none_or(|launch| !launch.kind.is_merge())
     };
     let all = (0..spans.len()).filter(|at| !aside(*at));
-    let mut keys: Vec<(Key, usize)> = all.map(|at| ((spans.kind[at], spans.launch[at], spans.cta[at]), at)).collect();
+    let mut keys: Vec<(Key, usize)> = all.map(|at| ((spans.role[at], spans.launch[at], spans.cta[at]), at)).collect();
     keys.sort_unstable();
     keys
 }

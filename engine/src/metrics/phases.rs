@@ -7,7 +7,7 @@
 //! fused    │ramp│ group 0: workers, merges among them                      │
 //! ```
 
-use crate::capture::{Capture, SpanKind};
+use crate::capture::Capture;
 use crate::hw;
 use crate::plan::{Launch, LaunchKind, LaunchPlan};
 use crate::tile;
@@ -99,7 +99,7 @@ fn launches_that_ran(plan: &LaunchPlan, capture: &Capture) -> Vec<Ran> {
         run.end = run.end.max(end);
         run.first_end = run.first_end.min(end);
         run.busy += end - begin;
-        run.ctas += u64::from(spans.kind[at] == SpanKind::Attention || is_merge(plan, spans.launch[at]));
+        run.ctas += u64::from(spans.role[at].computes() || is_merge(plan, spans.launch[at]));
         run.top_slot = run.top_slot.max(spans.slot[at]);
         keep_last(&mut run.last, index, |i| (spans.end[i as usize], std::cmp::Reverse(i)));
     }

@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::capture::{Capture, Counter, Counts, KernelWindow, Source, SpanKind};
+use crate::capture::{Capture, Counter, Counts, KernelWindow, Source};
 use crate::metrics::{MemoryFlow, Traffic};
-use crate::plan::{LaunchKind, LaunchPlan, PlannedPack};
+use crate::plan::{Launch, LaunchPlan, PlannedPack, PrefillTask};
 use crate::tile::Tile;
 use crate::units::{Bytes, Nanos};
 
@@ -74,15 +74,51 @@ pub fn roofline(traffic: &Traffic, capture: &Capture) -> Vec<RooflinePoint> {
     points
 }
 
-/// FLOP of a pack over all heads.
-fn flop(plan: &LaunchPlan, pack: &PlannedPack) -> f64 {
-    let shape = &plan.shape;
-    4.0 * f64::from(shape.head_dim) * f64::from(shape.query_heads) * f64::from(pack.queries_len) * pack.tokens.as_f64()
+/// What some part of a plan computes, and what its CTAs load for that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Computed {
+    flop: f64,
+    issued: Bytes,
 }
 
-/// KV and Q that the CTAs of a pack load.
-fn issued(plan: &LaunchPlan, pack: &PlannedPack) -> Bytes {
-    plan.shape.kv_bytes_per_token() * pack.tokens.0 + plan.shape.query_bytes() * u64::from(pack.queries_len)
+impl Computed {
+    fn add(&mut self, other: Self) {
+        self.flop += other.flop;
+        self.issued += other.issued;
+    }
+}
+
+/// A pack over all heads.
+fn of_pack(plan: &LaunchPlan, pack: &PlannedPack) -> Computed {
+    let shape = &plan.shape;
+    let pairs = f64::from(pack.queries_len) * pack.tokens.as_f64();
+    Computed {
+        flop: flop(plan, pairs),
+        issued: shape.kv_bytes_per_token() * pack.tokens.0 + shape.query_bytes() * u64::from(pack.queries_len),
+    }
+}
+
+/// A prefill task over all query heads, each of whose CTAs loads the KV of its own head.
+fn of_task(plan: &LaunchPlan, task: &PrefillTask) -> Computed {
+    let shape = &plan.shape;
+    let per_head = shape.kv_bytes_per_token_head() * task.tokens().0;
+    Computed {
+        flop: flop(plan, task.attended() as f64),
+        issued: per_head * u64::from(shape.query_heads) + shape.query_bytes() * u64::from(task.rows()),
+    }
+}
+
+/// FLOP of QK and PV for (query, KV token) pairs, over all query heads.
+fn flop(plan: &LaunchPlan, pairs: f64) -> f64 {
+    4.0 * f64::from(plan.shape.head_dim) * f64::from(plan.shape.query_heads) * pairs
+}
+
+/// What the packs and prefill tasks of a launch compute.
+fn of_launch(plan: &LaunchPlan, launch: &Launch) -> Computed {
+    let mut sum = Computed::default();
+    plan.packs_of(launch).iter().for_each(|pack| sum.add(of_pack(plan, plan.pack(*pack))));
+    plan.tasks_of(launch).iter().for_each(|task| sum.add(of_task(plan, task)));
+    sum
 }
 
 fn whole(traffic: &Traffic, capture: &Capture) -> RooflinePoint {
@@ -97,7 +133,7 @@ fn whole(traffic: &Traffic, capture: &Capture) -> RooflinePoint {
     };
     RooflinePoint {
         subject: Subject::Plan,
-        flop: capture.plan.packs.iter().map(|pack| flop(&capture.plan, pack)).sum(),
+        flop: capture.plan.launches.iter().map(|launch| of_launch(&capture.plan, launch).flop).sum(),
         bytes,
         from,
         time: capture.makespan(),
@@ -118,9 +154,9 @@ fn bytes(counted: Option<Bytes>, issued: impl FnOnce() -> Bytes) -> (Bytes, Byte
     }
 }
 
-/// The kernels that compute packs; none where the plan has one only.
+/// The kernels that compute attention; none where the plan has one only.
 fn kernels(capture: &Capture) -> Vec<RooflinePoint> {
-    if capture.plan.launches.iter().filter(|launch| launch.kind != LaunchKind::Merge).count() < 2 {
+    if capture.plan.launches.iter().filter(|launch| !launch.kind.is_merge()).count() < 2 {
         return Vec::new();
     }
     capture.kernels.iter().filter_map(|window| kernel(capture, window)).collect()
@@ -128,13 +164,13 @@ fn kernels(capture: &Capture) -> Vec<RooflinePoint> {
 
 fn kernel(capture: &Capture, window: &KernelWindow) -> Option<RooflinePoint> {
     let plan = &capture.plan;
-    let launch = plan.launches.get(window.launch as usize).filter(|launch| launch.kind != LaunchKind::Merge)?;
-    let packs = || plan.packs_of(launch).iter().map(|pack| plan.pack(*pack));
+    let launch = plan.launches.get(window.launch as usize).filter(|launch| !launch.kind.is_merge())?;
+    let computed = of_launch(plan, launch);
     let counts = capture.counted.iter().flat_map(|counted| &counted.launches).find(|of| of.launch == window.launch);
-    let (bytes, from) = bytes(counts.and_then(|of| dram(&of.counts)), || packs().map(|pack| issued(plan, pack)).sum());
+    let (bytes, from) = bytes(counts.and_then(|of| dram(&of.counts)), || computed.issued);
     Some(RooflinePoint {
         subject: Subject::Kernel(window.launch),
-        flop: packs().map(|pack| flop(plan, pack)).sum(),
+        flop: computed.flop,
         bytes,
         from,
         time: window.end.saturating_sub(window.begin),
@@ -143,24 +179,38 @@ fn kernel(capture: &Capture, window: &KernelWindow) -> Option<RooflinePoint> {
 
 fn tiles(capture: &Capture) -> Vec<RooflinePoint> {
     let plan = &capture.plan;
+    let busy = busy_by_tile(capture);
+    let mut computed: BTreeMap<Tile, Computed> = BTreeMap::new();
+    for pack in &plan.packs {
+        computed.entry(pack.tile).or_default().add(of_pack(plan, pack));
+    }
+    for task in &plan.prefill.tasks {
+        computed.entry(task.tile).or_default().add(of_task(plan, task));
+    }
+    let slots = capture.slots().max(1);
+    let point = |(tile, computed): (Tile, Computed)| RooflinePoint {
+        subject: Subject::Tiles(tile),
+        flop: computed.flop,
+        bytes: computed.issued,
+        from: BytesFrom::Issued,
+        time: Nanos(busy.get(&tile).copied().unwrap_or(0) / slots),
+    };
+    computed.into_iter().map(point).collect()
+}
+
+/// Slot time of the CTAs of each tile. A CTA that computes prefill beside decode stands for both of its tiles,
+/// since each has its slot for all of that time.
+fn busy_by_tile(capture: &Capture) -> BTreeMap<Tile, u64> {
+    let plan = &capture.plan;
+    let numbers = plan.all_numbers();
     let mut busy: BTreeMap<Tile, u64> = BTreeMap::new();
-    for span in capture.spans.iter().filter(|span| span.kind == SpanKind::Attention) {
-        let launch = plan.launches.get(span.launch as usize).filter(|launch| span.cta < plan.cta_count(launch));
-        if let Some(launch) = launch.filter(|launch| launch.kind != LaunchKind::Merge) {
-            let tile = plan.pack(plan.cta_work(launch, span.cta).0).tile;
+    for span in capture.spans.iter().filter(|span| span.role.computes()) {
+        let Some(work) = numbers.get(span.launch as usize).and_then(|launch| launch.work(span.cta)) else { continue };
+        let prefill = work.prefill_task().map(|task| task.tile);
+        let decode = work.first_decode().map(|work| plan.pack(work.pack).tile).filter(|tile| prefill != Some(*tile));
+        for tile in prefill.into_iter().chain(decode) {
             *busy.entry(tile).or_default() += span.end.saturating_sub(span.begin).0;
         }
     }
-    let slots = capture.slots().max(1);
-    let point = |(tile, busy): (Tile, u64)| {
-        let packs = || plan.packs.iter().filter(|pack| pack.tile == tile);
-        RooflinePoint {
-            subject: Subject::Tiles(tile),
-            flop: packs().map(|pack| flop(plan, pack)).sum(),
-            bytes: packs().map(|pack| issued(plan, pack)).sum(),
-            from: BytesFrom::Issued,
-            time: Nanos(busy / slots),
-        }
-    };
-    busy.into_iter().map(point).collect()
+    busy
 }

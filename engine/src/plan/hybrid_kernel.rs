@@ -9,8 +9,6 @@
 //! CTA indices of `Static` and `Tickets` number the work, not the order of dispatch: first all
 //! prefill CTAs, head by head, then decode CTAs. Which SM computes which is for the run to say.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 use crate::tile::CtaShape;
@@ -71,15 +69,6 @@ impl Tickets {
     }
 }
 
-/// What one CTA computes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CtaWork {
-    /// A prefill task with its query head.
-    pub prefill: Option<(u32, u32)>,
-    /// Decode indices of its launch, for [`crate::plan::LaunchPlan::cta_work`].
-    pub decodes: Range<u32>,
-}
-
 impl HybridKernel {
     /// Prefill CTAs at `heads` query heads.
     pub fn prefill_ctas(&self, heads: u32) -> u32 {
@@ -96,24 +85,4 @@ impl HybridKernel {
         let (prefill, decode) = (self.prefill_ctas(heads), self.decode_slots(decodes));
         if self.dispatch == Dispatch::Paired { prefill.max(decode) } else { prefill + decode }
     }
-
-    /// What CTA `cta` computes.
-    pub fn work(&self, heads: u32, decodes: u32, cta: u32) -> CtaWork {
-        let prefill = self.prefill_ctas(heads);
-        let slot = match self.dispatch {
-            Dispatch::Paired => Some(cta),
-            Dispatch::Static | Dispatch::Tickets(_) => cta.checked_sub(prefill),
-        };
-        let first = slot.map_or(decodes, |slot| slot.saturating_mul(self.decodes_per_cta.max(1)).min(decodes));
-        CtaWork {
-            prefill: (cta < prefill).then(|| prefill_work(self.tasks_begin, self.tasks_end, cta)),
-            decodes: first..first.saturating_add(self.decodes_per_cta.max(1)).min(decodes),
-        }
-    }
-}
-
-/// Task and query head of prefill CTA `cta`: blocks fastest, then splits, chunks, heads.
-pub(super) fn prefill_work(tasks_begin: u32, tasks_end: u32, cta: u32) -> (u32, u32) {
-    let tasks = (tasks_end - tasks_begin).max(1);
-    (tasks_begin + cta % tasks, cta / tasks)
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::tile::Tile;
 use crate::units::{QueryIdx, Tokens};
-use crate::workload::{Batch, RequestKind};
+use crate::workload::{Request, RequestKind};
 
 /// One block of query rows over one range of KV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,15 @@ impl PrefillTask {
     /// KV tokens that its CTA loads.
     pub fn tokens(&self) -> Tokens {
         Tokens(u64::from(self.kv_end - self.kv_begin))
+    }
+
+    /// (row, KV token) pairs of its rows: below the causal bound, within its KV range.
+    pub fn attended(&self) -> u64 {
+        let seen = |row: u32| self.seen_by(row).len() as u64;
+        // The bound of the rows climbs by a token a row until it leaves the range.
+        let climbing = (self.rows_begin..self.rows_end).take_while(|row| seen(*row) < self.tokens().0);
+        let climbed = climbing.clone().count() as u64;
+        climbing.map(seen).sum::<u64>() + (u64::from(self.rows()) - climbed) * self.tokens().0
     }
 
     /// KV tokens of the task that row `row` of the chunk attends to, as a range of positions.
@@ -145,12 +154,13 @@ impl PrefillPlan {
     ///
     /// # Errors
     /// [`Error::Plan`] naming the chunk, the row and the tokens.
-    pub fn coverage(&self, batch: &Batch) -> Result<()> {
+    pub fn coverage(&self, requests: &[Request]) -> Result<()> {
         let wrong = |text: String| Err(Error::Plan(text));
-        if batch.prefills().count() != self.chunks.len() {
-            return wrong(format!("{} prefill chunks are planned of {}", self.chunks.len(), batch.prefills().count()));
+        let prefills = || (0..).map(QueryIdx).zip(requests).filter(|(_, request)| !request.is_decode());
+        if prefills().count() != self.chunks.len() {
+            return wrong(format!("{} prefill chunks are planned of {}", self.chunks.len(), prefills().count()));
         }
-        for ((query, request), chunk) in batch.prefills().zip(&self.chunks) {
+        for ((query, request), chunk) in prefills().zip(&self.chunks) {
             let same = RequestKind::Prefill { chunk: Tokens(u64::from(chunk.rows)) } == request.kind;
             if chunk.query != query || !same || u64::from(chunk.kv) != request.kv.0 {
                 return wrong(format!("request {} is planned as another prefill chunk", query.0));

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 use crate::pack::CtaOrder;
-use crate::plan::hybrid_kernel::prefill_work;
-use crate::plan::{CtaWork, HybridKernel, PrefillKernel, PrefillPlan};
+use crate::plan::{HybridKernel, PrefillKernel, PrefillPlan, PrefillTask};
 use crate::tile::Tile;
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 use crate::workload::{AttentionShape, Batch, PartialForm};
@@ -166,10 +165,7 @@ pub struct MergePlan {
     /// Slots, one a (pack, query); the order within a query is that of the packs.
     pub slots: Vec<u32>,
     /// Merges that a system prescribes, in the order of their launches. Without any, one gather
-    /// (or the last arriver) merges all partials of a query.
-    ///
-    /// Kept beside the plan in a capture, since it is newer than the first format.
-    #[serde(skip)]
+    /// (or the last-arriving CTA) merges all partials of a query.
     pub rounds: Vec<MergeRound>,
 }
 
@@ -239,26 +235,14 @@ pub struct LaunchPlan {
     /// Which partials make up each output.
     pub merge: MergePlan,
     /// The prefill chunks.
-    ///
-    /// Kept beside the plan in a capture, since it is newer than the first format.
-    #[serde(skip)]
     pub prefill: PrefillPlan,
-    /// Why packs and tiles are as they are; empty unless asked for.
+    /// Why packs and tiles are as they are; empty unless asked for. No part of the plan's digest; a capture
+    /// keeps them beside the plan.
     #[serde(skip)]
     pub decisions: Vec<Decision>,
 }
 
 impl LaunchPlan {
-    /// CRC-32 of the plan as it is written, so that two captures of one plan know each other.
-    pub fn crc(&self) -> u32 {
-        // The plan is plain data; bytes of it that cannot be written would be a fault of the serialiser.
-        let mut bytes = postcard::to_stdvec(self).unwrap_or_default();
-        if !self.merge.rounds.is_empty() {
-            bytes.extend(postcard::to_stdvec(&self.merge.rounds).unwrap_or_default());
-        }
-        crc32fast::hash(&bytes)
-    }
-
     /// How the partial in each slot is stored; `None` where the pack writes the output itself,
     /// because its query has nothing to be merged with.
     pub fn slot_forms(&self) -> Vec<Option<PartialForm>> {
@@ -315,78 +299,13 @@ impl LaunchPlan {
         &self.order[launch.packs_begin as usize..launch.packs_end as usize]
     }
 
-    /// CTAs (or, for a persistent launch, tasks) of a launch are numbered below this. A CTA that takes
-    /// several KV heads has the number of its first, so numbers may be left out; see [`Self::ctas`].
-    pub fn cta_count(&self, launch: &Launch) -> u32 {
+    /// Prefill tasks of a launch; each is computed once for each query head.
+    pub fn tasks_of(&self, launch: &Launch) -> &[PrefillTask] {
         match launch.kind {
-            LaunchKind::Merge => self.merge.merged_queries().count() as u32,
-            LaunchKind::MergeRound(round) => self.merge.rounds.get(round as usize).map_or(0, MergeRound::rows) as u32,
-            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => self.decodes_of(launch),
-            LaunchKind::Prefill(kernel) => (kernel.tasks_end - kernel.tasks_begin) * self.shape.query_heads,
-            LaunchKind::MergePrefill => self.prefill.merged_rows() as u32,
-            LaunchKind::Hybrid(kernel) => kernel.grid(self.shape.query_heads, self.decodes_of(launch)),
+            LaunchKind::Prefill(kernel) => &self.prefill.tasks[kernel.tasks_begin as usize..kernel.tasks_end as usize],
+            LaunchKind::Hybrid(kernel) => &self.prefill.tasks[kernel.tasks_begin as usize..kernel.tasks_end as usize],
+            _ => &[],
         }
-    }
-
-    /// Decode (pack, head) pairs of a launch.
-    pub fn decodes_of(&self, launch: &Launch) -> u32 {
-        (launch.packs_end - launch.packs_begin) * self.heads_of(launch)
-    }
-
-    /// What CTA (or task) `cta` of a launch computes; nothing for one that merges.
-    pub fn work_of(&self, launch: &Launch, cta: u32) -> CtaWork {
-        match launch.kind {
-            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => CtaWork { prefill: None, decodes: cta..cta + 1 },
-            LaunchKind::Prefill(kernel) => {
-                CtaWork { prefill: Some(prefill_work(kernel.tasks_begin, kernel.tasks_end, cta)), decodes: 0..0 }
-            }
-            LaunchKind::Hybrid(kernel) => kernel.work(self.shape.query_heads, self.decodes_of(launch), cta),
-            LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => CtaWork::default(),
-        }
-    }
-
-    /// Which pack and (first) KV head decode index `cta` of a launch is: the CTA or task itself, but for a
-    /// hybrid launch, where [`Self::work_of`] gives the indices of a CTA.
-    pub fn cta_work(&self, launch: &Launch, cta: u32) -> (PackIdx, u32) {
-        let packs = launch.packs_end - launch.packs_begin;
-        let (pack, head) = match launch.order {
-            CtaOrder::PackFastest => (cta % packs, cta / packs),
-            CtaOrder::HeadFastest => (cta / self.shape.kv_heads, cta % self.shape.kv_heads),
-            CtaOrder::QueryHeads => (cta % packs, cta / packs / self.shape.group()),
-        };
-        (self.order[(launch.packs_begin + pack) as usize], head)
-    }
-
-    /// The CTAs (or tasks) of a launch in launch order.
-    pub fn ctas(&self, launch: &Launch) -> Vec<u32> {
-        let numbers = 0..self.cta_count(launch);
-        // A hybrid launch numbers virtual CTAs of one head each; see [`Self::work_of`].
-        let by_head = matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_));
-        if !by_head || self.packs_of(launch).iter().all(|pack| self.pack(*pack).heads <= 1) {
-            return numbers.collect();
-        }
-        let first_of_its_heads = |cta: &u32| {
-            let (pack, head) = self.cta_work(launch, *cta);
-            head.is_multiple_of(self.pack(pack).heads.max(1))
-        };
-        numbers.filter(first_of_its_heads).collect()
-    }
-
-    /// KV heads that the CTA computes whose first one is `head`.
-    pub fn cta_heads(&self, pack: PackIdx, head: u32) -> u32 {
-        self.pack(pack).heads.clamp(1, (self.shape.kv_heads - head).max(1))
-    }
-
-    /// CTAs over all heads, merge excluded.
-    pub fn attention_ctas(&self) -> u64 {
-        let of_pack = |launch: &Launch, pack: &PackIdx| self.heads_of(launch).div_ceil(self.pack(*pack).heads.max(1));
-        let of_launch = |launch: &Launch| match launch.kind {
-            LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                self.packs_of(launch).iter().map(|pack| u64::from(of_pack(launch, pack))).sum()
-            }
-            _ => u64::from(self.cta_count(launch)),
-        };
-        self.launches.iter().filter(|launch| !launch.kind.is_merge()).map(of_launch).sum()
     }
 
     /// KV tokens read per KV head, re-reads counted.

@@ -6,6 +6,17 @@ use crate::workload::{Batch, BatchSpec, BlockTables, Limits, NodeSpec, Request, 
 
 /// Builds the batch of `spec`; see [`BatchSpec::build`].
 pub(super) fn build(spec: &BatchSpec) -> Result<Batch> {
+    let built = walk(spec, Some(BlockTables::new()))?;
+    Batch::new(spec.name.clone(), spec.shape, built.requests, built.tables.unwrap_or_default())
+}
+
+/// The requests of `spec` without their block tables; see [`BatchSpec::outline`].
+pub(super) fn outline(spec: &BatchSpec) -> Result<Vec<Request>> {
+    walk(spec, None).map(|built| built.requests)
+}
+
+/// Walks the trees and the list, and fills `tables` where there are any.
+fn walk(spec: &BatchSpec, tables: Option<BlockTables>) -> Result<Builder> {
     spec.shape.validate()?;
     check_size(spec)?;
     let mut builder = Builder {
@@ -14,7 +25,8 @@ pub(super) fn build(spec: &BatchSpec) -> Result<Batch> {
         path: Vec::new(),
         path_tokens: 0,
         requests: Vec::new(),
-        tables: BlockTables::new(),
+        entries: 0,
+        tables,
     };
     for (position, root) in spec.roots.iter().enumerate() {
         builder.node(root, &format!("root {position}"))?;
@@ -22,7 +34,7 @@ pub(super) fn build(spec: &BatchSpec) -> Result<Batch> {
     for request in &spec.requests {
         builder.request(request)?;
     }
-    Batch::new(spec.name.clone(), spec.shape, builder.requests, builder.tables)
+    Ok(builder)
 }
 
 /// Refuses by counting alone what would be too large to lay out.
@@ -64,7 +76,10 @@ struct Builder {
     path: Vec<BlockIdx>,
     path_tokens: u64,
     requests: Vec<Request>,
-    tables: BlockTables,
+    /// Entries of all rows so far.
+    entries: u64,
+    /// The rows, unless only the requests are asked for.
+    tables: Option<BlockTables>,
 }
 
 impl Builder {
@@ -74,8 +89,8 @@ impl Builder {
             let (blocks_above, tokens_above) = (self.path.len(), self.path_tokens);
             self.extend_path(node.tokens, place)?;
             for _ in 0..node.ending() {
-                let row = self.path.clone();
-                self.push(RequestKind::Decode, self.path_tokens, row)?;
+                let (tokens, row) = (self.path_tokens, self.path.clone());
+                self.push(RequestKind::Decode, tokens, row)?;
             }
             for (position, child) in node.children.iter().enumerate() {
                 self.node(child, &format!("{place}, child {position}"))?;
@@ -123,7 +138,9 @@ impl Builder {
             )));
         }
         let fresh = self.take_blocks(tokens)?;
-        self.path.extend(fresh);
+        if self.tables.is_some() {
+            self.path.extend(fresh);
+        }
         Ok(())
     }
 
@@ -136,16 +153,18 @@ impl Builder {
         Ok((first..self.next_block).map(|id| BlockIdx(id as u32)))
     }
 
-    fn push(&mut self, kind: RequestKind, tokens: u64, row: Vec<BlockIdx>) -> Result<()> {
-        let entries = self.tables.all().len() as u64 + row.len() as u64;
-        if entries > Limits::TABLE_ENTRIES {
+    fn push(&mut self, kind: RequestKind, tokens: u64, row: impl IntoIterator<Item = BlockIdx>) -> Result<()> {
+        self.entries += tokens.div_ceil(self.block_size);
+        if self.entries > Limits::TABLE_ENTRIES {
             return Err(Error::Batch(format!(
                 "the block tables have more than {} entries; use larger blocks or fewer tokens",
                 Tokens(Limits::TABLE_ENTRIES)
             )));
         }
         self.requests.push(Request { kind, kv: Tokens(tokens) });
-        self.tables.push(row);
+        if let Some(tables) = &mut self.tables {
+            tables.push(row);
+        }
         Ok(())
     }
 
@@ -164,17 +183,17 @@ impl Builder {
             RequestSpec::Decode { kv, count } => {
                 check(*kv)?;
                 for _ in 0..*count {
-                    let row = self.take_blocks(*kv)?.collect();
+                    let row = self.take_blocks(*kv)?;
                     self.push(RequestKind::Decode, *kv, row)?;
                 }
             }
             RequestSpec::Blocks { kv, blocks } => {
                 check(*kv)?;
-                self.push(RequestKind::Decode, *kv, blocks.iter().copied().map(BlockIdx).collect())?;
+                self.push(RequestKind::Decode, *kv, blocks.iter().copied().map(BlockIdx))?;
             }
             RequestSpec::Prefill { chunk, kv } => {
                 check(*kv)?;
-                let row = self.take_blocks(*kv)?.collect();
+                let row = self.take_blocks(*kv)?;
                 self.push(RequestKind::Prefill { chunk: Tokens(*chunk) }, *kv, row)?;
             }
         }

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::workload::{AttentionShape, Batch};
+use crate::workload::{AttentionShape, Batch, Request};
 
 /// Version of the batch file schema that this build writes and reads.
 pub const SCHEMA: u32 = 1;
@@ -148,6 +148,14 @@ impl BatchSpec {
     /// [`Error::Batch`] with the node or request and the figure that is wrong.
     pub fn build(&self) -> Result<Batch> {
         super::build::build(self)
+    }
+
+    /// The requests alone, in the order of [`Self::build`]; takes memory for them and none for their blocks.
+    ///
+    /// # Errors
+    /// As [`Self::build`], but for faults of explicit block lists.
+    pub fn outline(&self) -> Result<Vec<Request>> {
+        super::build::outline(self)
     }
 
     /// Reads a batch file.

@@ -26,12 +26,12 @@ struct Row {
 fn rows(frame: &Frame<'_>) -> Vec<Row> {
     let now = frame.shown.and_then(|shown| shown.measured.as_ref());
     let is_shown = |run: &Arc<Run>| now.is_some_and(|now| Arc::ptr_eq(now, run));
-    let plan = frame.shown.map(|shown| shown.plan_crc);
+    let plan = frame.shown.map(|shown| shown.plan_digest);
     let measured = frame.kept.iter().rev().map(|kept| {
         let run = &kept.way.run;
         let about = if is_shown(run) {
             "the plan shown"
-        } else if Some(run.plan_crc) == plan {
+        } else if Some(run.plan_digest) == plan {
             "the plan shown, an earlier run"
         } else {
             "another plan"

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use egui::{RichText, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
-use engine::capture::{SpanKind, Spans};
+use engine::capture::Spans;
 use engine::metrics::{Differences, Twin};
-use engine::units::{Nanos, grouped};
+use engine::units::{Nanos, PackIdx, grouped};
 
 use super::{Frame, empty, percent_of, signed};
 use crate::window::command::{Action, Command, RUN_GPU};
@@ -59,7 +59,7 @@ impl Pair<'_> {
     fn key(&self, twin: &Twin, column: usize) -> u64 {
         let spans = &self.measured.capture.spans;
         match column {
-            1 => u64::from(self.measured.lanes.pack_of[twin.measured]),
+            1 => pack_of(self.measured, twin).map_or(u64::MAX, |pack| u64::from(pack.0)),
             2 => u64::from(spans.sm[twin.measured]),
             3 => spans.begin[twin.measured],
             4 => twin.begin.unsigned_abs(),
@@ -185,6 +185,11 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, of: (&Shown, &Pair<'
     state.order = order;
 }
 
+/// The pack of a CTA; none where it merges or computes prefill.
+fn pack_of(run: &Run, twin: &Twin) -> Option<PackIdx> {
+    run.lanes.entities[twin.measured].pack()
+}
+
 fn twin_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, pair: &Pair<'_>, twin: &Twin) {
     let source = pair.measured.source();
     row.set_selected(frame.selected.span_in(source) == Some(twin.measured));
@@ -192,14 +197,14 @@ fn twin_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, pair: &Pa
     let (ours, theirs) = (pair.spans().0.get(twin.measured), pair.spans().1.get(twin.simulated));
     let takes = pair.takes(twin);
     let plan = &pair.measured.capture.plan;
-    let pack = pair.measured.lanes.pack_of[twin.measured];
+    let entity = pair.measured.lanes.entities[twin.measured];
     row.col(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(rect, 2.0, super::entity_colour(frame.tokens, plan, pack, frame.by_tile));
+        ui.painter().rect_filled(rect, 2.0, super::entity_colour(frame.tokens, plan, entity, frame.by_tile));
         ui.label(format!("{} · {}", ours.launch, ours.cta));
     });
-    let merge = ours.kind == SpanKind::Merge;
-    row.col(|ui| _ = ui.label(if merge { "merge".to_owned() } else { pack.to_string() }));
+    let pack = entity.pack().map_or_else(|| ours.role.name().to_owned(), |pack| pack.0.to_string());
+    row.col(|ui| _ = ui.label(pack));
     row.col(|ui| _ = ui.label(format!("{} · {}", ours.sm, theirs.sm)));
     row.col(|ui| _ = ui.label(format!("{} · {}", ours.begin, theirs.begin)));
     row.col(|ui| _ = ui.label(RichText::new(signed(twin.begin)).color(frame.tokens.accent)));

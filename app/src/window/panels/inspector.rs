@@ -7,7 +7,7 @@ use engine::units::{NodeIdx, PackIdx, counted, grouped};
 
 use super::{Frame, empty, figure, figures, percent_of, signed};
 use crate::window::command::Command;
-use crate::window::lanes::{BOTH, NO_PACK, PREFILL};
+use crate::window::lanes::Entity;
 use crate::window::selection::Selection;
 use crate::window::worker::{Run, Shown, Sources};
 
@@ -155,7 +155,7 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
         return;
     }
     let Some(run) = shown.front() else { return };
-    let ctas = run.lanes.pack_of.iter().enumerate().filter(|(_, of)| **of == pack.0);
+    let ctas = run.lanes.entities.iter().enumerate().filter(|(_, of)| of.pack() == Some(pack));
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new("CTAs").color(frame.tokens.faint));
         for (span, _) in ctas.take(MOST) {
@@ -168,11 +168,11 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
 fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, of: Source, at: usize) {
     let Some(run) = shown.run(of).filter(|run| at < run.capture.spans.len()) else { return };
     let span = run.capture.spans.get(at);
-    let title = match run.lanes.pack_of.get(at) {
-        Some(&NO_PACK) => "Merge CTA",
-        Some(&PREFILL) => "Prefill CTA",
-        Some(&BOTH) => "Prefill and decode CTA",
-        _ => "CTA",
+    let title = match run.lanes.entities.get(at) {
+        Some(Entity::Merge) => "Merge CTA",
+        Some(Entity::Prefill) => "Prefill CTA",
+        Some(Entity::Both) => "Prefill and decode CTA",
+        Some(Entity::Pack(_) | Entity::Unknown) | None => "CTA",
     };
     heading(ui, frame, &format!("{title} {} of launch {}", span.cta, span.launch), Selection::Cta(of, at));
     span_part(ui, frame, of, &span);

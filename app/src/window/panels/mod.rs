@@ -22,7 +22,7 @@ use engine::units::{Nanos, PackIdx};
 use engine::workload::BatchSpec;
 
 use super::command::Command;
-use super::lanes::{BOTH, NO_PACK, PREFILL};
+use super::lanes::Entity;
 use super::measuring::Measurement;
 use super::selection::{Lit, Selection};
 use super::theme::Tokens;
@@ -145,30 +145,33 @@ impl Frame<'_> {
         }
     }
 
-    /// Colour of a pack: that of its tree node, or of its tile.
-    pub fn pack_colour(&self, shown: &Shown, pack: u32) -> Color32 {
-        entity_colour(self.tokens, &shown.planned.plan, pack, self.by_tile)
+    /// Colour of what a CTA stands for: of a pack that of its tree node, or of its tile.
+    pub fn entity_colour(&self, shown: &Shown, entity: Entity) -> Color32 {
+        entity_colour(self.tokens, &shown.planned.plan, entity, self.by_tile)
     }
 
-    /// Whether a pack is lit by selection or hover.
-    pub fn lights(&self, shown: &Shown, pack: u32) -> bool {
-        shown.nodes_of_packs.get(pack as usize).is_some_and(|node| {
-            self.selected.has_pack(PackIdx(pack), *node) || self.hovered.has_pack(PackIdx(pack), *node)
-        })
+    /// Whether the pack of a CTA is lit by selection or hover.
+    pub fn lights(&self, shown: &Shown, entity: Entity) -> bool {
+        let node = |pack: PackIdx| shown.nodes_of_packs.get(pack.at()).map(|node| (pack, *node));
+        entity
+            .pack()
+            .and_then(node)
+            .is_some_and(|(pack, node)| self.selected.has_pack(pack, node) || self.hovered.has_pack(pack, node))
     }
 }
 
 /// Colour of a pack, of prefill, or of the merge. Beside prefill all decodes have one colour, so that
 /// the two are told apart at a glance.
-pub fn entity_colour(tokens: &Tokens, plan: &LaunchPlan, pack: u32, by_tile: bool) -> Color32 {
-    match plan.packs.get(pack as usize) {
-        None if pack == PREFILL => tokens.prefill,
-        None if pack == BOTH => tokens.both,
-        Some(_) if !by_tile && !plan.prefill.is_empty() => tokens.decode,
-        Some(found) if by_tile => tokens.entity(found.tile.m.trailing_zeros() * 3 + found.tile.n.trailing_zeros()),
-        Some(found) => tokens.entity(found.node.0),
-        None if pack == NO_PACK => tokens.merge,
-        None => tokens.idle,
+pub fn entity_colour(tokens: &Tokens, plan: &LaunchPlan, entity: Entity, by_tile: bool) -> Color32 {
+    let pack = entity.pack().and_then(|pack| plan.packs.get(pack.at()));
+    match (entity, pack) {
+        (Entity::Prefill, _) => tokens.prefill,
+        (Entity::Both, _) => tokens.both,
+        (Entity::Merge, _) => tokens.merge,
+        (_, Some(_)) if !by_tile && !plan.prefill.is_empty() => tokens.decode,
+        (_, Some(found)) if by_tile => tokens.entity(found.tile.m.trailing_zeros() * 3 + found.tile.n.trailing_zeros()),
+        (_, Some(found)) => tokens.entity(found.node.0),
+        (_, None) => tokens.idle,
     }
 }
 

@@ -6,6 +6,7 @@ use engine::plan::{LaunchPlan, PrefillChunk};
 use engine::units::{PackIdx, counted, grouped};
 
 use super::{Frame, empty};
+use crate::window::lanes::Entity;
 use crate::window::selection::Selection;
 use crate::window::worker::Shown;
 
@@ -125,7 +126,7 @@ fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &S
     row.set_hovered(frame.hovered.has_pack(PackIdx::from(at), pack.node));
     row.col(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(rect, 2.0, frame.pack_colour(shown, at as u32));
+        ui.painter().rect_filled(rect, 2.0, frame.entity_colour(shown, Entity::Pack(PackIdx::from(at))));
         ui.label(at.to_string());
     });
     row.col(|ui| _ = ui.label(pack.node.0.to_string()));

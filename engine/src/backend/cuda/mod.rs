@@ -359,7 +359,7 @@ impl Cuda {
             device_name: info.name.clone(),
             driver: Some(format!("CUDA {}.{}", version / 1000, version % 1000 / 10)),
             sm_clock_khz: Some(traced.clock_khz),
-            plan_crc: job.plan.crc(),
+            plan: job.plan.digest(),
             command: job.command.to_owned(),
             sm_count: info.sms,
             clock_step: self.clock_step,

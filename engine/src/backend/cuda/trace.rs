@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use kernels::TraceRecord;
 
 use crate::backend::cuda::clock::{ClockFit, Pair};
-use crate::capture::{KernelWindow, Span, SpanKind, Spans};
+use crate::capture::{KernelWindow, Span, Spans};
 use crate::error::{Error, Result};
-use crate::plan::{CtaOrder, LaunchPlan};
+use crate::plan::{CtaRole, Launch, LaunchPlan, Work};
 use crate::units::Nanos;
 
 /// What a traced run gave.
@@ -57,18 +57,18 @@ fn gather(plan: &LaunchPlan, records: &[TraceRecord], fit: &ClockFit) -> Result<
     for record in records {
         let strange = || Error::Gpu(format!("its trace names task {}, which the plan has not", record.task));
         let merge = merges.get((TraceRecord::MERGE - record.task) as usize);
-        let (launch, cta, kind) = if let Some(launch) = merge {
-            if record.kv_head >= plan.cta_count(&plan.launches[*launch as usize]) {
-                return Err(strange());
-            }
-            (*launch, record.kv_head, SpanKind::Merge)
+        let (launch, cta, role) = if let Some(launch) = merge {
+            let row = Work::Merge(record.kv_head);
+            let cta = plan.cta_of(&plan.launches[*launch as usize], row).ok_or_else(strange)?;
+            (*launch, cta, CtaRole::Merge)
         } else {
             let launch = *launch_of.get(record.task as usize).ok_or_else(strange)?;
-            (launch, cta_of(plan, launch, record), SpanKind::Attention)
+            let cta = cta_of(plan, &plan.launches[launch as usize], record).ok_or_else(strange)?;
+            (launch, cta, CtaRole::Decode)
         };
         let at = |clock| Nanos(fit.nanos(record.sm(), clock).max(0.0).round() as u64);
         let span = Span {
-            kind,
+            role,
             launch,
             cta,
             sm: record.sm(),
@@ -92,16 +92,9 @@ fn launches_by_task(plan: &LaunchPlan) -> Vec<u32> {
     launch_of
 }
 
-fn cta_of(plan: &LaunchPlan, launch: u32, record: &TraceRecord) -> u32 {
-    let launch = &plan.launches[launch as usize];
-    let (position, packs) = (record.task - launch.packs_begin, launch.packs_end - launch.packs_begin);
-    let heads = plan.pack(plan.order[record.task as usize]).heads.max(1);
-    let head = record.kv_head / heads * heads;
-    match launch.order {
-        CtaOrder::PackFastest => position + packs * head,
-        CtaOrder::HeadFastest => position * plan.shape.kv_heads + head,
-        CtaOrder::QueryHeads => position + packs * head * plan.shape.group(),
-    }
+/// The CTA that wrote a record; a record is of one pack and one KV head.
+fn cta_of(plan: &LaunchPlan, launch: &Launch, record: &TraceRecord) -> Option<u32> {
+    plan.cta_of(launch, Work::Decode(plan.decode_work(launch, record.task, record.kv_head)?))
 }
 
 /// The heads of a CTA are one span.

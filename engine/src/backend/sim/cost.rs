@@ -22,7 +22,7 @@ use crate::plan::{
     CtaOrder, HybridKernel, LaunchKind, LaunchPlan, MergeRound, PlannedPack, PrefillKernel, PrefillTask,
 };
 use crate::tile::{self, MERGE_IN_FLIGHT, Tile, WARPS_FOR_FULL_TENSOR_RATE};
-use crate::units::{Bytes, PackIdx};
+use crate::units::Bytes;
 use crate::workload::AttentionShape;
 
 /// A merge kernel that the device table does not know: warps and registers of a CTA.
@@ -324,7 +324,7 @@ pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let pack = plan.packs.first()?;
     let launch = plan.launches.first()?;
     let written = plan.shape.query_bytes().as_f64() * f64::from(pack.queries_len);
-    let cta = model.cta(pack, plan.cta_heads(PackIdx(0), 0), launch.order);
+    let cta = model.cta(pack, plan.decode_at(launch, 0).kv_heads, launch.order);
     let alone = model.main_loop(pack, &cta, 0.0, written);
     let limit =
         (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s() * device.sim.tile_read_efficiency) * 1e-9;

@@ -93,7 +93,7 @@ fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
         device_name: device.name.clone(),
         driver: None,
         sm_clock_khz: None,
-        plan_crc: plan.crc(),
+        plan: plan.digest(),
         command: command.to_owned(),
         sm_count: device.sm_count,
         clock_step: Nanos(1),

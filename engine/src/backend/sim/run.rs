@@ -15,9 +15,9 @@ use crate::backend::sim::l2::L2;
 use crate::backend::sim::memory::{Fluid, Pace};
 use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
-use crate::capture::{KernelWindow, LONGEST_RUN, Span, SpanKind};
+use crate::capture::{KernelWindow, LONGEST_RUN, Span};
 use crate::error::Result;
-use crate::plan::{CtaWork, Dispatch, Launch, LaunchKind, LaunchPlan, PlannedPack};
+use crate::plan::{CtaRole, CtaWork, Dispatch, Launch, LaunchKind, LaunchPlan, PlannedPack};
 use crate::units::Nanos;
 use crate::workload::PartialForm;
 
@@ -352,9 +352,8 @@ impl<'a> Simulation<'a> {
             progress.taken += 1;
         }
         progress.begin = progress.begin.min(begin);
-        let merge = kind.is_merge();
         let span = Span {
-            kind: if merge { SpanKind::Merge } else { SpanKind::Attention },
+            role: self.plan.role_of(&self.plan.launches[launch as usize], index),
             launch,
             cta: index,
             sm: sm as u32,
@@ -385,8 +384,9 @@ impl<'a> Simulation<'a> {
             [Some((Pace::Streams, merging)), None]
         } else {
             let work = self.plan.work_of(launch, span.cta);
-            let prefill = self.prefill_loop(launch, &work).map(|work| (Pace::Computes, work));
-            [prefill, self.decode_loop(launch, &work).map(|work| (work.pace(), work))]
+            let prefill = work.as_ref().and_then(|work| self.prefill_loop(launch, work));
+            let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work));
+            [prefill.map(|work| (Pace::Computes, work)), decode.map(|work| (work.pace(), work))]
         };
         let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
         let cta = &mut self.ctas[slot as usize];
@@ -408,9 +408,8 @@ impl<'a> Simulation<'a> {
     }
 
     /// The prefill of a CTA, unless its KV range is empty.
-    fn prefill_loop(&mut self, launch: &Launch, work: &CtaWork) -> Option<MainLoop> {
-        let (at, head) = work.prefill?;
-        let task = self.plan.prefill.tasks[at as usize];
+    fn prefill_loop(&mut self, launch: &Launch, work: &CtaWork<'_>) -> Option<MainLoop> {
+        let (at, task) = (work.prefill?, *work.prefill_task()?);
         let warps = match launch.kind {
             LaunchKind::Hybrid(kernel) => kernel.prefill_warps,
             LaunchKind::Prefill(kernel) => kernel.cta.warps,
@@ -420,24 +419,25 @@ impl<'a> Simulation<'a> {
             return None;
         }
         let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
-        let hit = self.l2.touch(self.plan.packs.len() + at as usize, head / self.plan.shape.group(), read);
+        let kv_head = at.query_head / self.plan.shape.group();
+        let hit = self.l2.touch(self.plan.packs.len() + at.task as usize, kv_head, read);
         Some(self.model.prefill_loop(&task, warps, hit))
     }
 
     /// The decodes of a CTA together.
-    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork) -> Option<MainLoop> {
+    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork<'_>) -> Option<MainLoop> {
         let mut all: Option<MainLoop> = None;
-        for index in work.decodes.clone() {
-            let (pack, head) = self.plan.cta_work(launch, index);
+        for decode in work.decodes() {
+            let pack = self.plan.pack(decode.pack);
             let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
-            let heads = self.plan.cta_heads(pack, head);
-            let hits: f64 = (head..head + heads).map(|head| self.l2.touch(pack.at(), head, read)).sum();
+            let heads = decode.kv_head..decode.kv_head + decode.kv_heads;
+            let hits: f64 = heads.map(|head| self.l2.touch(decode.pack.at(), head, read)).sum();
             let cta = match launch.kind {
-                LaunchKind::Hybrid(_) => self.model.virtual_cta(self.plan.pack(pack)),
-                _ => self.model.cta(self.plan.pack(pack), heads, launch.order),
+                LaunchKind::Hybrid(_) => self.model.virtual_cta(pack),
+                _ => self.model.cta(pack, decode.kv_heads, launch.order),
             };
-            let hit = hits / f64::from(heads);
-            let one = self.model.main_loop(self.plan.pack(pack), &cta, hit, self.written[pack.at()]);
+            let hit = hits / f64::from(decode.kv_heads);
+            let one = self.model.main_loop(pack, &cta, hit, self.written[decode.pack.at()]);
             all = Some(all.map_or(one, |before| before.beside(one)));
         }
         all
@@ -471,7 +471,7 @@ impl<'a> Simulation<'a> {
         self.record(span);
         let launch = &self.plan.launches[span.launch as usize];
         if matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_)) {
-            self.stored[self.plan.cta_work(launch, span.cta).0.at()] = self.through();
+            self.stored[self.plan.decode_at(launch, span.cta).pack.at()] = self.through();
         }
         if launch.kind.is_persistent()
             && let Some(work) = self.complete_partials(&span)
@@ -490,9 +490,9 @@ impl<'a> Simulation<'a> {
 
     fn merge_done(&mut self, slot: u32) {
         let span = self.ctas[slot as usize].span;
-        let (begin, kind) = (span.end, SpanKind::Merge);
+        let (begin, role) = (span.end, CtaRole::Merge);
         let end = Nanos((self.now.round() as u64).max(begin.0 + 1));
-        self.record(Span { kind, begin, first_tile: begin, loop_end: end, end, ..span });
+        self.record(Span { role, begin, first_tile: begin, loop_end: end, end, ..span });
         self.release(slot);
     }
 

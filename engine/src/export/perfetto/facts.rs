@@ -6,18 +6,17 @@ use std::fmt::Write as _;
 use rustc_hash::FxHashMap;
 
 use super::writer::Told;
-use crate::capture::{Capture, KernelWindow, Span, SpanKind};
+use crate::capture::{Capture, KernelWindow, Span};
 use crate::metrics::{BubbleReport, bubbles};
-use crate::pack::CtaOrder;
-use crate::plan::{Launch, LaunchKind, LaunchPlan};
+use crate::plan::{CtaNumbers, CtaRole, CtaWork, DecodeWork, Launch, LaunchKind, LaunchPlan, PrefillWork};
 use crate::units::{Bytes, PackIdx, QueryIdx};
 
 /// What the facts of single CTAs are drawn from.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     capture: &'a Capture,
-    /// CTAs of each launch are numbered below this.
-    numbered: Vec<u32>,
+    /// The CTAs of each launch by number.
+    numbers: Vec<CtaNumbers<'a>>,
     /// Of each pack: which it is of those that share the KV of its queries, and of how many.
     splits: Vec<(u32, u32)>,
     /// The queries that the merge has to do with, in the order of its CTAs.
@@ -29,7 +28,7 @@ impl<'a> Facts<'a> {
         let plan = &capture.plan;
         Self {
             capture,
-            numbered: plan.launches.iter().map(|launch| plan.cta_count(launch)).collect(),
+            numbers: plan.all_numbers(),
             splits: splits(plan),
             merged: plan.merge.merged_queries().collect(),
         }
@@ -37,13 +36,11 @@ impl<'a> Facts<'a> {
 
     /// A CTA, or a task of a persistent worker.
     pub(super) fn cta(&self, span: &Span) -> Told {
-        let plan = &self.capture.plan;
-        let there = self.numbered.get(span.launch as usize).is_some_and(|count| span.cta < *count);
-        let launch = plan.launches.get(span.launch as usize).filter(|_| there);
-        let mut told = match (launch, span.kind) {
-            (None, _) => Told::new("CTA that the plan has not", "damaged"),
-            (Some(launch), SpanKind::Merge) => self.merge(launch, span.cta),
-            (Some(launch), SpanKind::Attention) => self.attention(launch, span.cta),
+        let numbers = self.numbers.get(span.launch as usize);
+        let mut told = match numbers.and_then(|numbers| Some((numbers.launch(), numbers.work(span.cta)?))) {
+            None => Told::new("CTA that the plan has not", "damaged"),
+            Some((launch, work)) if span.role == CtaRole::Merge => self.merge(launch, &work),
+            Some((_, work)) => self.attention(&work),
         };
         told.add("launch", span.launch);
         told.add("cta", span.cta);
@@ -53,25 +50,25 @@ impl<'a> Facts<'a> {
         told
     }
 
-    fn attention(&self, launch: &Launch, cta: u32) -> Told {
-        let plan = &self.capture.plan;
-        let work = plan.work_of(launch, cta);
-        let mut told = match (&work.prefill, work.decodes.is_empty()) {
-            (Some((task, _)), true) => Told::new(format!("prefill {task}"), "prefill"),
-            (Some((task, _)), false) => Told::new(format!("prefill {task} + "), "prefill+decode"),
-            (None, _) => Told::new(String::new(), "attention"),
+    fn attention(&self, work: &CtaWork<'_>) -> Told {
+        let name = match (work.prefill, work.role()) {
+            (Some(prefill), CtaRole::Both) => format!("prefill {} + ", prefill.task),
+            (Some(prefill), _) => format!("prefill {}", prefill.task),
+            (None, _) => String::new(),
         };
+        let mut told = Told::new(name, work.role().name());
         let (mut kv, mut q) = (Bytes::ZERO, Bytes::ZERO);
-        if let Some((task, head)) = work.prefill {
-            let read = self.prefill(task, head, &mut told);
+        if let Some(prefill) = work.prefill {
+            let read = self.prefill(prefill, &mut told);
             (kv, q) = (kv + read.0, q + read.1);
         }
-        for (place, decode) in work.decodes.clone().enumerate() {
-            let (pack, head) = plan.cta_work(launch, decode);
+        let decodes = work.decodes();
+        let hosted = decodes.len();
+        for (place, decode) in decodes.enumerate() {
             if place == 0 {
-                self.pack(pack, head, work.decodes.len(), &mut told);
+                self.pack(&decode, hosted, &mut told);
             }
-            let read = self.decode_reads(launch, pack, head);
+            let read = self.decode_reads(&decode);
             (kv, q) = (kv + read.0, q + read.1);
         }
         told.add("kv_read_bytes", kv.0);
@@ -80,21 +77,16 @@ impl<'a> Facts<'a> {
     }
 
     /// KV and Q that a CTA loads of one (pack, head); see the traffic model in `metrics`.
-    fn decode_reads(&self, launch: &Launch, pack: PackIdx, head: u32) -> (Bytes, Bytes) {
+    fn decode_reads(&self, decode: &DecodeWork) -> (Bytes, Bytes) {
         let (plan, shape) = (&self.capture.plan, &self.capture.plan.shape);
-        let planned = plan.pack(pack);
-        let virtual_cta = matches!(launch.kind, LaunchKind::Hybrid(_));
-        let (kv_heads, query_heads) = match launch.order {
-            CtaOrder::QueryHeads => (1, 1),
-            _ if virtual_cta => (1, shape.group()),
-            _ => (plan.cta_heads(pack, head), plan.cta_heads(pack, head) * shape.group()),
-        };
-        let kv = shape.kv_bytes_per_token_head() * (planned.tokens.0 * u64::from(kv_heads));
-        (kv, shape.head_bytes() * (u64::from(planned.queries_len) * u64::from(query_heads)))
+        let planned = plan.pack(decode.pack);
+        let kv = shape.kv_bytes_per_token_head() * (planned.tokens.0 * u64::from(decode.kv_heads));
+        (kv, shape.head_bytes() * (u64::from(planned.queries_len) * u64::from(decode.query_heads)))
     }
 
     /// The pack that a CTA computes; of several, which a hybrid kernel computes side by side, the first.
-    fn pack(&self, pack: PackIdx, head: u32, decodes: usize, told: &mut Told) {
+    fn pack(&self, decode: &DecodeWork, decodes: usize, told: &mut Told) {
+        let pack = decode.pack;
         let Some(planned) = self.capture.plan.packs.get(pack.at()) else { return };
         // Writing to a string cannot fail.
         let _ = write!(told.name, "pack {} · {}", pack.0, planned.tile);
@@ -104,7 +96,7 @@ impl<'a> Facts<'a> {
         }
         told.add("pack", pack.0);
         told.add("node", planned.node.0);
-        told.add("kv_head", head);
+        told.add("kv_head", decode.kv_head);
         told.add("tile", planned.tile.to_string());
         told.add("queries", planned.queries_len);
         told.add("kv_tokens", planned.tokens.0);
@@ -114,11 +106,12 @@ impl<'a> Facts<'a> {
     }
 
     /// A prefill task of one query head; gives the KV and Q that its CTA loads.
-    fn prefill(&self, task: u32, head: u32, told: &mut Told) -> (Bytes, Bytes) {
+    fn prefill(&self, work: PrefillWork, told: &mut Told) -> (Bytes, Bytes) {
+        let PrefillWork { task, query_head } = work;
         let (shape, prefill) = (&self.capture.plan.shape, &self.capture.plan.prefill);
         let Some(of) = prefill.tasks.get(task as usize) else { return (Bytes::ZERO, Bytes::ZERO) };
         told.add("prefill_task", task);
-        told.add("query_head", head);
+        told.add("query_head", query_head);
         told.add("request", of.query.0);
         told.add("prefill_tile", of.tile.to_string());
         told.add("prefill_rows", of.rows());
@@ -132,8 +125,9 @@ impl<'a> Facts<'a> {
         (shape.kv_bytes_per_token_head() * of.tokens().0, shape.head_bytes() * u64::from(of.rows()))
     }
 
-    /// A merge: of a kernel of its own, or by the persistent worker that arrived last.
-    fn merge(&self, launch: &Launch, cta: u32) -> Told {
+    /// A merge: of a kernel of its own, or by the last-arriving CTA of a persistent one.
+    fn merge(&self, launch: &Launch, work: &CtaWork<'_>) -> Told {
+        let cta = work.merge.unwrap_or_default();
         let plan = &self.capture.plan;
         let mut told = Told::new("merge", "merge");
         match launch.kind {
@@ -150,9 +144,10 @@ impl<'a> Facts<'a> {
             }
             LaunchKind::MergePrefill => told.add("partials", plan.prefill.partials_of_merged(cta)),
             LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                let (pack, head) = plan.cta_work(launch, cta);
-                told.add("after_pack", pack.0);
-                told.add("kv_head", head);
+                if let Some(after) = work.first_decode() {
+                    told.add("after_pack", after.pack.0);
+                    told.add("kv_head", after.kv_head);
+                }
             }
             LaunchKind::Prefill(_) | LaunchKind::Hybrid(_) => {}
         }
@@ -188,7 +183,7 @@ impl<'a> Facts<'a> {
         let own = |at: &usize| {
             let spans = &self.capture.spans;
             let launch = plan.launches.get(spans.launch[*at] as usize);
-            spans.kind[*at] == SpanKind::Attention || launch.is_some_and(|launch| launch.kind.is_merge())
+            spans.role[*at].computes() || launch.is_some_and(|launch| launch.kind.is_merge())
         };
         (planned as u64).saturating_sub((0..self.capture.spans.len()).filter(own).count() as u64)
     }
@@ -232,7 +227,8 @@ impl<'a> Facts<'a> {
         told.add("strategy", capture.plan.strategy.name());
         told.add("command", made.command.clone());
         told.add("packscope", made.packscope.clone());
-        told.add("plan_crc", made.plan_crc);
+        told.add("plan_crc", made.plan.crc);
+        told.add("plan_digest_version", made.plan.version);
         let spread = capture.times.spread();
         told.add("repeats", spread.count as u64);
         told.add("makespan_median_ns", spread.median.0);

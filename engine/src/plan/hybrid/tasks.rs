@@ -86,7 +86,7 @@ mod tests {
         let plan = build(&batch, Tile { m: 64, n: 128 }, 4);
         let empty = plan.tasks.iter().filter(|task| task.kv_begin == task.kv_end).count();
         assert_eq!(empty, 2 + 4 + 6, "blocks of 64 rows before the splits at 128, 256 and 384");
-        plan.coverage(&batch).unwrap();
+        plan.coverage(batch.requests()).unwrap();
     }
 
     type Damage = fn(&mut PrefillPlan);
@@ -95,7 +95,7 @@ mod tests {
     fn a_plan_that_misses_or_repeats_a_token_is_caught() {
         let batch = batch(300, 1000);
         let good = build(&batch, Tile { m: 128, n: 64 }, 3);
-        good.coverage(&batch).unwrap();
+        good.coverage(batch.requests()).unwrap();
         let damages: [(Damage, &str); 5] = [
             (|plan| plan.tasks[0].kv_end -= 1, "the next task begins at"),
             (|plan| plan.tasks[8].kv_end -= 1, "of 1000 tokens are computed"),
@@ -106,7 +106,7 @@ mod tests {
         for (damage, says) in damages {
             let mut plan = good.clone();
             damage(&mut plan);
-            let error = plan.coverage(&batch).unwrap_err().to_string();
+            let error = plan.coverage(batch.requests()).unwrap_err().to_string();
             assert!(error.contains(says), "{error} does not say '{says}'");
         }
     }

@@ -13,14 +13,15 @@ use std::sync::Arc;
 use egui::{PointerButton, Rect, Response, RichText, Sense, Ui};
 use engine::capture::Source;
 use engine::metrics;
-use engine::units::{Bytes, Nanos, counted};
+use engine::plan::CtaRole;
+use engine::units::{Bytes, Nanos, PackIdx, counted};
 
 use self::blocks::Block;
 pub(crate) use self::counters::{caption, rate};
 use self::layout::{Layout, View};
 use super::{Frame, empty, figures, percent_of, signed};
 use crate::window::command::{Action, Command};
-use crate::window::lanes::{BOTH, NO_PACK, PREFILL};
+use crate::window::lanes::Entity;
 use crate::window::selection::Selection;
 use crate::window::worker::{Run, Shown, Sources};
 
@@ -223,12 +224,13 @@ fn content(run: &Run) -> String {
 /// What the colours of CTAs mean in a batch with prefill, with how many there are of each.
 fn phases(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     let mut counts = [0_u64; 4];
-    for entity in &run.lanes.pack_of {
-        let at = match *entity {
-            PREFILL => 0,
-            BOTH => 2,
-            NO_PACK => 3,
-            _ => 1,
+    for entity in &run.lanes.entities {
+        let at = match entity {
+            Entity::Prefill => 0,
+            Entity::Pack(_) => 1,
+            Entity::Both => 2,
+            Entity::Merge => 3,
+            Entity::Unknown => continue,
         };
         counts[at] += 1;
     }
@@ -363,16 +365,19 @@ fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: 
     }
 }
 
+/// What the CTAs of a pack compute.
+fn pack_text(shown: &Shown, pack: PackIdx) -> Option<String> {
+    let found = shown.planned.plan.packs.get(pack.at())?;
+    let queries = counted(u64::from(found.queries_len), "query");
+    Some(format!("pack {} · tile {} · {queries} · {} KV tokens", pack.0, found.tile, found.tokens))
+}
+
 /// What the prefill CTA of a span computes.
 fn prefill_text(shown: &Shown, span: &engine::capture::Span) -> Option<String> {
     let plan = &shown.planned.plan;
-    let work = plan.work_of(plan.launches.get(span.launch as usize)?, span.cta);
-    let (task, head) = work.prefill?;
-    let task = plan.prefill.tasks.get(task as usize)?;
-    let beside = match work.decodes.len() {
-        0 => "",
-        _ => " · with decode warps beside it",
-    };
+    let work = plan.work_of(plan.launches.get(span.launch as usize)?, span.cta)?;
+    let (head, task) = (work.prefill?.query_head, work.prefill_task()?);
+    let beside = if work.role() == CtaRole::Both { " · with decode warps beside it" } else { "" };
     Some(format!(
         "prefill of request {} · query head {head} · rows {} to {} · KV {} to {} · tile {}{beside}",
         task.query.0, task.rows_begin, task.rows_end, task.kv_begin, task.kv_end, task.tile
@@ -393,13 +398,13 @@ fn tooltip(block: &Block<'_>, shown: &Shown, at: usize) -> String {
             }
         });
     }
-    let pack = run.lanes.pack_of[at];
-    let what = match shown.planned.plan.packs.get(pack as usize) {
-        Some(found) if pack != NO_PACK => {
-            format!("pack {pack} · tile {} · {} queries · {} KV tokens", found.tile, found.queries_len, found.tokens)
-        }
-        _ => prefill_text(shown, &span).unwrap_or_else(|| "merge of partial results".to_owned()),
+    let what = match run.lanes.entities[at] {
+        Entity::Pack(pack) => pack_text(shown, pack),
+        Entity::Prefill | Entity::Both => prefill_text(shown, &span),
+        Entity::Merge => Some("merge of partial results".to_owned()),
+        Entity::Unknown => None,
     };
+    let what = what.unwrap_or_else(|| "a CTA that the plan has not".to_owned());
     let mut text = format!(
         "CTA {} of launch {} · SM {} slot {}\n{what}\n{} to {}, takes {} ({})",
         span.cta,

@@ -175,7 +175,7 @@ fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>)
     let capture = &run.capture;
     let focused = frame.selected.is_some();
     let colour = |piece: &Piece| {
-        let plain = frame.pack_colour(shown, piece.entity);
+        let plain = frame.entity_colour(shown, piece.entity);
         let folded = if piece.count > 1 { mix(plain, frame.tokens.canvas, 0.15) } else { plain };
         if focused && !frame.lights(shown, piece.entity) { frame.tokens.dimmed(folded) } else { folded }
     };
@@ -203,9 +203,10 @@ fn names(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>)
         if rect.width() < 56.0 || piece.count > 1 {
             return;
         }
-        let Some(pack) = shown.planned.plan.packs.get(piece.entity as usize) else { return };
-        let text = format!("{} · {}", piece.entity, pack.tile);
-        let colour = frame.tokens.on(frame.pack_colour(shown, piece.entity));
+        let Some(pack) = piece.entity.pack() else { return };
+        let Some(planned) = shown.planned.plan.packs.get(pack.at()) else { return };
+        let text = format!("{} · {}", pack.0, planned.tile);
+        let colour = frame.tokens.on(frame.entity_colour(shown, piece.entity));
         painter.text(
             rect.left_center() + vec2(4.0, 0.0),
             Align2::LEFT_CENTER,

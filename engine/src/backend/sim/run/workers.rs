@@ -15,15 +15,17 @@ impl Simulation<'_> {
             return;
         }
         let of_launch = &self.plan.launches[launch as usize];
-        let (pack, first) = self.plan.cta_work(of_launch, progress.ctas[begin]);
+        let first = self.plan.decode_at(of_launch, progress.ctas[begin]);
         let heads = match self.model.device.queue_items {
-            Some(items) if progress.joined => items.heads(self.plan.pack(pack).tokens.0, self.plan.shape.kv_heads),
+            Some(items) if progress.joined => {
+                items.heads(self.plan.pack(first.pack).tokens.0, self.plan.shape.kv_heads)
+            }
             _ => 1,
         };
         // The tasks of a pack stand side by side, one a head or run of heads.
         let of_item = |cta: &&u32| {
-            let (other, head) = self.plan.cta_work(of_launch, **cta);
-            other == pack && head < (first / heads + 1) * heads
+            let other = self.plan.decode_at(of_launch, **cta);
+            other.pack == first.pack && other.kv_head < (first.kv_head / heads + 1) * heads
         };
         let ctas: Vec<u32> = progress.ctas[begin..].iter().take_while(of_item).copied().collect();
         progress.taken += ctas.len().max(1) as u32;
@@ -33,21 +35,21 @@ impl Simulation<'_> {
     /// Whether a persistent worker asks for its next item when it begins a task: those of a few tiles are fetched
     /// whole by then.
     pub(super) fn asks_early(&self, launch: &Launch, cta: u32) -> bool {
-        let pack = self.plan.pack(self.plan.cta_work(launch, cta).0);
+        let pack = self.plan.pack(self.plan.decode_at(launch, cta).pack);
         pack.tokens.0 <= 2 * u64::from(pack.tile.n)
     }
 
     /// Counts the partials of a task in; gives the merging of the queries that are complete.
     pub(super) fn complete_partials(&mut self, span: &Span) -> Option<MainLoop> {
-        let (pack, head) = self.plan.cta_work(&self.plan.launches[span.launch as usize], span.cta);
+        let work = self.plan.decode_at(&self.plan.launches[span.launch as usize], span.cta);
         let heads = self.plan.shape.kv_heads as usize;
         let fold = self.model.device.merge_kernel.map_or(0, |kernel| kernel.fold);
         let (mut merged, mut hits) = (Vec::new(), 0.0);
-        for query in self.plan.queries_of(pack) {
+        for query in self.plan.queries_of(work.pack) {
             let partials = self.plan.merge.of(*query).len() as u32;
-            let first = query.at() * heads + head as usize;
+            let first = query.at() * heads + work.kv_head as usize;
             let before = merged.len();
-            for at in first..first + self.plan.cta_heads(pack, head) as usize {
+            for at in first..first + work.kv_heads as usize {
                 self.missing[at] -= 1;
                 // Few partials that were there when the task began are what it began with, while its KV came.
                 let begun_with = partials <= fold && self.arrived[at] <= span.begin.as_f64();
