@@ -109,9 +109,33 @@ fn the_program_opens_what_is_left_of_a_cut_file() {
     assert!(late.stderr.contains("missing the end of the file"), "{}", late.stderr);
     assert!(late.stdout.contains("not sound"), "{}", late.stdout);
     let mut newer = bytes.clone();
-    newer[8] = 3;
+    newer[8] = 4;
     write("newer.pscope", &newer);
-    packscope_in(at, &["verify", "newer.pscope"]).fails(2, &["version 3", "up to version 2", "update packscope"]);
+    packscope_in(at, &["verify", "newer.pscope"]).fails(2, &["version 4", "up to version 3", "update packscope"]);
+}
+
+/// What was considered goes with the plan, so that a capture opened anywhere says why it looks as it does.
+#[test]
+fn a_capture_keeps_the_decisions_of_its_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = packscope_in(folder.path(), &["run", "teach-2-two-levels", "-o", "a.pscope"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let loaded = capture::read(&folder.path().join("a.pscope")).unwrap();
+    assert_eq!(loaded.missing, Vec::<String>::new());
+    let decisions = &loaded.capture.plan.decisions;
+    assert!(decisions.iter().any(|decision| decision.sentence().contains("rather than")), "{decisions:?}");
+    assert_eq!(capture::verify(&loaded.capture), Vec::new());
+}
+
+/// A file whose header says version 1 and whose end says 2 is read as what its end says, counts included.
+#[test]
+fn a_header_of_another_version_than_the_end_loses_no_counts() {
+    let mut bytes = fs::read(fixture(VERSION_2[0])).unwrap();
+    bytes[8] = 1;
+    let loaded = capture::from_bytes(&bytes).unwrap();
+    assert!(loaded.capture.counted.is_some());
+    assert_eq!(loaded.missing.len(), 1, "{:?}", loaded.missing);
+    assert!(loaded.missing[0].contains("it says version 1"), "{:?}", loaded.missing);
 }
 
 #[test]

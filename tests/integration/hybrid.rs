@@ -159,11 +159,12 @@ fn a_capture_with_prefill_survives_the_file() {
         let bytes = engine::capture::to_bytes(&capture).unwrap();
         let loaded = engine::capture::from_bytes(&bytes).unwrap();
         assert!(loaded.missing.is_empty(), "{:?}", loaded.missing);
-        assert_eq!(loaded.capture.plan.prefill, capture.plan.prefill);
+        assert_eq!(loaded.capture.plan, capture.plan, "prefill and decisions too");
+        assert!(!capture.plan.decisions.is_empty());
         assert_eq!(loaded.capture.spans, capture.spans);
         assert_eq!(engine::capture::verify(&loaded.capture), Vec::new(), "{}", strategy.name());
-        // A build that knows version 1 only must not take the file for one of its own.
-        assert_eq!(bytes[8], 2);
+        // A build that knows older versions only must not take the file for one of its own.
+        assert_eq!(bytes[8], 3);
     }
 }
 

@@ -24,6 +24,7 @@ const RUN_FIELDS: [&str; 18] = [
     "bandwidth",
     "measured",
     "plan_crc",
+    "plan_digest_version",
     "probe_overhead",
     "check",
     "warnings",

@@ -26,6 +26,7 @@
 //! | `META` | 1 | postcard of provenance, times, probe overhead, and how many of each of the following there are |
 //! | `BTCH` | 1 | RON text of the batch, schema as in batch files |
 //! | `PLAN` | 1 | postcard of the launch plan, merge rounds and prefill in their places, decisions left out |
+//! | `DCSN` | decisions / 1,024, rounded up | postcard of 1,024 decisions each |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
 //! | `SPAN` | spans / 65,536, rounded up | postcard of the span columns, 65,536 spans each; the first column is the role of the CTA |
@@ -33,7 +34,7 @@
 //! | `HWCN` | 1 | postcard of what the hardware counted, or of nothing |
 //! | `INDX` | 1 | postcard of (kind, number, offset) of every chunk above |
 //!
-//! Version 2 has merge rounds and prefill in chunks of their own (`RNDS`, `PREF`), plan digests
+//! Version 2 has merge rounds and prefill in chunks of their own (`RNDS`, `PREF`), no decisions, plan digests
 //! of the first version, and two roles of CTAs alone; version 1 has none of `RNDS`, `PREF` and `HWCN`.
 //!
 //! Kinds that a reader does not know are passed over. The batch is text because its optional fields
@@ -52,7 +53,7 @@ use crate::error::{Error, Result};
 pub const VERSION: u32 = 3;
 /// First version with the counts of the hardware.
 pub(super) const WITH_COUNTS: u32 = 2;
-/// First version with roles of all CTAs, and the whole plan in one chunk.
+/// First version with decisions, roles of all CTAs, and the whole plan in one chunk.
 pub(super) const WITH_ROLES: u32 = 3;
 
 pub(super) const MAGIC: [u8; 8] = *b"\x89PSCOPE\n";
@@ -62,6 +63,8 @@ pub(super) const CHUNK_HEADER: usize = 24;
 pub(super) const FOOTER: usize = 24;
 /// Spans of one chunk.
 pub(super) const SPANS_PER_CHUNK: usize = 1 << 16;
+/// Decisions of one chunk.
+pub(super) const DECISIONS_PER_CHUNK: usize = 1 << 10;
 /// Largest chunk before compression.
 pub(super) const RAW_LIMIT: usize = 256 << 20;
 /// zstd level: a million spans in well under a second.
@@ -72,6 +75,7 @@ pub(super) type Kind = [u8; 4];
 pub(super) const META: Kind = *b"META";
 pub(super) const BATCH: Kind = *b"BTCH";
 pub(super) const PLAN: Kind = *b"PLAN";
+pub(super) const DECISIONS: Kind = *b"DCSN";
 pub(super) const ROUNDS: Kind = *b"RNDS";
 pub(super) const PREFILL: Kind = *b"PREF";
 pub(super) const KERNELS: Kind = *b"KERN";
@@ -91,6 +95,7 @@ pub(super) struct Meta {
     pub(super) kernels: u32,
     pub(super) counters: u32,
     pub(super) warnings: u32,
+    pub(super) decisions: u32,
 }
 
 /// A line of the index.
@@ -124,10 +129,14 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
         kernels: capture.kernels.len() as u32,
         counters: capture.counters.len() as u32,
         warnings: capture.warnings.len() as u32,
+        decisions: capture.plan.decisions.len() as u32,
     };
     out.value(META, 0, &meta)?;
     out.chunk(BATCH, 0, capture.batch.to_ron()?.as_bytes())?;
     out.value(PLAN, 0, &capture.plan)?;
+    for (number, decisions) in capture.plan.decisions.chunks(DECISIONS_PER_CHUNK).enumerate() {
+        out.value(DECISIONS, number as u32, &decisions)?;
+    }
     out.value(KERNELS, 0, &capture.kernels)?;
     out.value(WARNINGS, 0, &capture.warnings)?;
     for (number, begin) in (0..spans.len()).step_by(SPANS_PER_CHUNK).enumerate() {

@@ -3,6 +3,7 @@
 
 use super::file::{Meta, SPANS_PER_CHUNK};
 use crate::capture::{Count, Counted, CounterSeries, KernelWindow, Provenance, Spans};
+use crate::decision::{Decision, Subject};
 use crate::plan::{CtaRole, Launch, LaunchKind, LaunchPlan};
 use crate::units::{Nanos, QueryIdx};
 use crate::workload::{BatchSpec, Limits};
@@ -133,6 +134,21 @@ pub(super) fn batch_fits(plan: &LaunchPlan, batch: &BatchSpec) -> Fits {
         let queries = &plan.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize];
         if !queries.iter().all(|&query| u64::from(pack.blocks_end) <= blocks(query)) {
             return Err(format!("pack {position} reaches past its requests"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that decisions are about what the plan has, and that each took one of the ways that it considered.
+pub(super) fn decisions_fit(decisions: &[Decision], plan: &LaunchPlan) -> Fits {
+    for decision in decisions {
+        let about = match decision.subject {
+            Subject::Pack(pack) => pack.at() < plan.packs.len(),
+            Subject::Launch(launch) => (launch as usize) < plan.launches.len(),
+            Subject::Node(_) | Subject::Plan => true,
+        };
+        if !about || decision.taken().is_none() {
+            return Err(format!("that of {} does not fit the plan", decision.title()));
         }
     }
     Ok(())

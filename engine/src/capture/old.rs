@@ -8,7 +8,7 @@ use crate::capture::{Provenance, RunTimes, Source, Spans};
 use crate::plan::{CtaRole, LaunchPlan, MergePlan, PlanDigest, PrefillPlan};
 use crate::units::Nanos;
 
-/// `META`: a plan digest of the first version.
+/// `META`: a plan digest of the first version, and no decisions.
 #[derive(Debug, Deserialize)]
 pub(super) struct OldMeta {
     provenance: OldProvenance,
@@ -62,6 +62,7 @@ impl From<OldMeta> for Meta {
             kernels: old.kernels,
             counters: old.counters,
             warnings: old.warnings,
+            decisions: 0,
         }
     }
 }

@@ -16,10 +16,10 @@ use std::path::Path;
 use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
-    BATCH, COUNTED, COUNTER, HEADER, KERNELS, MAGIC, META, Meta, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK,
-    VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
+    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, HEADER, KERNELS, MAGIC, META, Meta, PLAN, PREFILL, ROUNDS,
+    SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
 };
-use super::fit::{batch_fits, counts_fit, meta_fits, plan_fits, series_fits, spans_fit, windows_fit};
+use super::fit::{batch_fits, counts_fit, decisions_fit, meta_fits, plan_fits, series_fits, spans_fit, windows_fit};
 use super::old::{self, OldMeta};
 use crate::capture::{Capture, CounterSeries, Spans};
 use crate::error::{Error, Result};
@@ -68,8 +68,9 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     let version = version(header, footer, &mut chunks.missing)?;
     let meta = read_meta(&mut chunks, version).map_err(|why| useless("what made it", &why))?;
     let batch = read_batch(&mut chunks)?;
-    let plan = read_plan(&mut chunks, version).map_err(|why| useless("its plan", &why))?;
+    let mut plan = read_plan(&mut chunks, version).map_err(|why| useless("its plan", &why))?;
     plan_fits(&plan).and_then(|()| batch_fits(&plan, &batch)).map_err(|why| useless("its plan", &why))?;
+    read_decisions(&mut chunks, &meta, &mut plan);
     let kernels = chunks.or_missing(KERNELS, &format!("{} kernel windows", meta.kernels), |fields| {
         let windows = fields.list_of(meta.kernels.into())?;
         windows_fit(&windows, &plan).map(|()| windows)
@@ -209,6 +210,18 @@ fn in_chunks(total: u64, per_chunk: usize) -> impl Iterator<Item = (u32, std::op
         .step_by(per_chunk)
         .zip(0_u32..)
         .map(move |(first, number)| (number, first..total.min(first + per_chunk as u64)))
+}
+
+fn read_decisions(chunks: &mut Chunks<'_>, meta: &Meta, plan: &mut LaunchPlan) {
+    let mut lost = Lost::default();
+    for (number, range) in in_chunks(meta.decisions.into(), DECISIONS_PER_CHUNK) {
+        let part = chunks.fields(DECISIONS, number, |fields| fields.list_of(range.end - range.start));
+        match part.and_then(|part| decisions_fit(&part, plan).map(|()| part)) {
+            Ok(part) => plan.decisions.extend(part),
+            Err(why) => lost.add(range, &why),
+        }
+    }
+    chunks.missing.extend(lost.sentence("decision", meta.decisions.into()));
 }
 
 fn read_spans(chunks: &mut Chunks<'_>, meta: &Meta, version: u32, capture: &mut Capture) {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::decision::{Choice, Considered, Decision, Price, Subject};
 use crate::plan::{
     CtaOrder, CtaRole, Launch, LaunchKind, LaunchPlan, MergePlan, MergeRound, PlannedPack, PrefillPlan, Strategy,
 };
@@ -315,6 +316,34 @@ fn chunks_that_unpack_to_gigabytes_are_refused() {
         };
         assert!(told.contains("more than a file of this length can hold"), "{kind:?}: {told}");
     }
+}
+
+/// Decisions go with their plan, in as many chunks as they need; one that fits no plan costs its chunk.
+#[test]
+fn decisions_come_back() {
+    let decision = |pack: u32| Decision {
+        subject: Subject::Pack(PackIdx(pack)),
+        other: None,
+        choice: Choice::Tile,
+        considered: vec![Considered::new("16×32", 1.0, Price::traffic(4096.0))],
+        chosen: 0,
+        unit: "padded rows".into(),
+        rule: "it is so".into(),
+        constant: None,
+    };
+    let mut capture = small();
+    capture.plan.decisions = (0..2500).map(|at| decision(at % 3)).collect();
+    let bytes = to_bytes(&capture).unwrap();
+    assert_eq!(from_bytes(&bytes).unwrap(), Loaded { capture: capture.clone(), missing: Vec::new() });
+    capture.plan.decisions[1500] = decision(99);
+    capture.plan.decisions[2400].chosen = 7;
+    let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+    assert_eq!(loaded.capture.plan.decisions.len(), 1024);
+    assert!(
+        loaded.missing[0].starts_with("1,476 of 2,500 decisions, between decision 1,024 and"),
+        "{:?}",
+        loaded.missing
+    );
 }
 
 /// A list that says how long it is must be as long as the file's META says.
