@@ -100,13 +100,14 @@ pub(crate) fn bench_of_a_slower_gpu() -> Value {
             let options =
                 PlanOptions { strategy: strategy.parse().unwrap(), explain: false, ..PlanOptions::new(&device) };
             let planned = plan_spec(&figure_10(number, 32, 8), &options).unwrap();
-            let (packs, partials, crc) =
-                (planned.plan.packs.len(), planned.plan.queries.len(), u64::from(planned.plan.digest().crc));
+            let (packs, partials, digest) =
+                (planned.plan.packs.len(), planned.plan.queries.len(), planned.plan.digest());
             let run = Observed { planned, measured: Nanos(1), l2: L2State::Cold };
             let time = calibrate::simulate_all(&device, &[run], &Cancel::default()).unwrap()[0];
             json!({ "sample": format!("pat-{number:02}"), "run": {
                 "source": "measured", "device": device.key, "scheduler": "pat", "strategy": strategy,
-                "batch": { "query_heads": 32, "kv_heads": 8 }, "packs": packs, "partials": partials, "plan_crc": crc,
+                "batch": { "query_heads": 32, "kv_heads": 8 }, "packs": packs, "partials": partials,
+                "plan_crc": digest.crc, "plan_digest_version": digest.version,
                 "l2": "cold", "makespan_ns": time.0,
             } })
         })

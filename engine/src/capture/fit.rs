@@ -183,7 +183,11 @@ pub(super) fn windows_fit(windows: &[KernelWindow], plan: &LaunchPlan) -> Fits {
         if window.launch as usize >= plan.launches.len() {
             return Err(format!("one is of launch {}, which the plan has not", window.launch));
         }
-        if window.ready > LONGEST_RUN || window.begin > LONGEST_RUN || window.end > LONGEST_RUN || window.begin > window.end {
+        if window.ready > LONGEST_RUN
+            || window.begin > LONGEST_RUN
+            || window.end > LONGEST_RUN
+            || window.begin > window.end
+        {
             return Err(format!("that of launch {} is out of range", window.launch));
         }
     }
@@ -204,7 +208,8 @@ pub(super) fn spans_fit(spans: &Spans, plan: &LaunchPlan, provenance: &Provenanc
             let (role, cta, at) = (span.role.name(), span.cta, span.launch);
             return Err(format!("a span of CTA {cta} of launch {at} has the role {role}, which is not the plan's"));
         }
-        if span.sm >= provenance.sm_count || span.slot >= MOST_LANES || span.begin > span.end || span.end > LONGEST_RUN {
+        if span.sm >= provenance.sm_count || span.slot >= MOST_LANES || span.begin > span.end || span.end > LONGEST_RUN
+        {
             return Err(format!("a span is out of range: SM {}, lane {}, end {} ns", span.sm, span.slot, span.end.0));
         }
     }
