@@ -108,6 +108,9 @@ pub enum CuptiError {
         /// `CUresult`.
         code: u32,
     },
+    /// Nobody wants the counts any more; see [`crate::Session::stop_when`].
+    #[error("counting was stopped")]
+    Stopped,
     /// Anything else that CUPTI refused.
     #[error("{call} failed with CUPTI error {code}{}", name_of(*code))]
     Call {
@@ -141,7 +144,9 @@ fn name_of(code: u32) -> &'static str {
         CUptiResult::CUPTI_ERROR_INVALID_DEVICE => " (invalid device)",
         CUptiResult::CUPTI_ERROR_INVALID_CONTEXT => " (invalid context)",
         CUptiResult::CUPTI_ERROR_INVALID_OPERATION => " (invalid operation)",
-        CUptiResult::CUPTI_ERROR_OUT_OF_MEMORY => " (out of memory)",
+        CUptiResult::CUPTI_ERROR_OUT_OF_MEMORY => {
+            " (out of memory; end other programs on the GPU, or run without the counters)"
+        }
         CUptiResult::CUPTI_ERROR_HARDWARE => " (hardware)",
         CUptiResult::CUPTI_ERROR_NOT_READY => " (not ready)",
         CUptiResult::CUPTI_ERROR_NOT_INITIALIZED => {

@@ -170,6 +170,7 @@ impl<'s> RangeProfiler<'s> {
         launch: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<usize, CuptiError> {
         for pass in 1..=planned + SPARE_PASSES {
+            self.session.go_on()?;
             self.session.launch(before)?;
             if self.pass(launch)? {
                 return Ok(pass);

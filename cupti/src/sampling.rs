@@ -239,6 +239,7 @@ impl<'s> Sampler<'s> {
     ) -> Result<Samples, CuptiError> {
         let mut samples = Samples::default();
         for index in 0..self.decode_all(data, sampling)? {
+            self.session.go_on()?;
             samples.add(self.times_of(data, index)?, host.evaluate(data, index, names)?);
         }
         samples.reject_stale_start(sampling.interval);

@@ -60,6 +60,7 @@ pub struct Session {
     pub(crate) current: Current,
     chip: String,
     subscriber: CUpti_SubscriberHandle,
+    asked: Option<Box<dyn Fn() -> bool>>,
     bases: [Option<BTreeSet<String>>; 2],
     // Behind the calls in `drop`: given back last.
     _place: Place,
@@ -107,6 +108,17 @@ impl Session {
         Ok(quantities.iter().filter_map(|quantity| quantity.named_among(mode, bases)).collect())
     }
 
+    /// Has every pass, and every sample that is evaluated, ask whether to go on; where `asked` says to stop, the count
+    /// ends with [`CuptiError::Stopped`].
+    pub fn stop_when(&mut self, asked: impl Fn() -> bool + 'static) {
+        self.asked = Some(Box::new(asked));
+    }
+
+    /// [`CuptiError::Stopped`] once somebody asked.
+    pub(crate) fn go_on(&self) -> Result<(), CuptiError> {
+        if self.asked.as_ref().is_some_and(|asked| asked()) { Err(CuptiError::Stopped) } else { Ok(()) }
+    }
+
     /// Waits for the GPU, so that what follows sees all work that was launched.
     pub(crate) fn synchronize(&self) -> Result<(), CuptiError> {
         (self.current.synchronize)().map_err(|code| CuptiError::Gpu { code })
@@ -133,6 +145,7 @@ impl Session {
             current,
             chip: String::new(),
             subscriber,
+            asked: None,
             bases: [None, None],
             _place: place,
             _stays_on_thread: PhantomData,

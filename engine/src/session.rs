@@ -247,7 +247,7 @@ pub fn simulate(planned: &Planned, run: &RunOptions, cancel: &Cancel) -> Result<
 pub type Tell = Box<dyn Fn(&str)>;
 
 /// What runs plans: the simulator, or the GPU of this machine. A GPU belongs to the thread that opened
-/// it; after [`crate::Error::Gpu`] it must be opened anew.
+/// it; after a call that fails or is cancelled it is closed, and the next one opens it anew.
 #[derive(Debug, Default)]
 pub struct Runner {
     #[cfg(feature = "cuda")]
@@ -276,16 +276,17 @@ impl Runner {
     /// Always: this build has no CUDA backend.
     #[cfg(not(feature = "cuda"))]
     pub fn find_gpu() -> Result<(String, Option<&'static Device>)> {
-        Self::gpu(None, Box::new(|_| ())).map(|_| (String::new(), None))
+        Self::gpu(None, Box::new(|_| ()), &Cancel::default()).map(|_| (String::new(), None))
     }
 
     /// The first GPU of this machine. Compiled kernels are kept in `cache`.
     ///
     /// # Errors
-    /// [`crate::Error::Hardware`] where there is none, or a part to run it is missing, with the remedy.
+    /// [`crate::Error::Hardware`] where there is none, or a part to run it is missing, with the remedy;
+    /// [`crate::Error::Cancelled`].
     #[cfg(feature = "cuda")]
-    pub fn gpu(cache: Option<std::path::PathBuf>, tell: Tell) -> Result<Self> {
-        Ok(Self { gpu: Some(backend::cuda::Cuda::open(cache, tell)?) })
+    pub fn gpu(cache: Option<std::path::PathBuf>, tell: Tell, cancel: &Cancel) -> Result<Self> {
+        Ok(Self { gpu: Some(backend::cuda::Cuda::open(cache, tell, cancel)?) })
     }
 
     /// The first GPU of this machine.
@@ -293,7 +294,7 @@ impl Runner {
     /// # Errors
     /// Always: this build has no CUDA backend.
     #[cfg(not(feature = "cuda"))]
-    pub fn gpu(_cache: Option<std::path::PathBuf>, _tell: Tell) -> Result<Self> {
+    pub fn gpu(_cache: Option<std::path::PathBuf>, _tell: Tell, _cancel: &Cancel) -> Result<Self> {
         Err(crate::Error::Hardware("this build has no CUDA backend; build it with the feature 'cuda'".to_owned()))
     }
 
@@ -308,13 +309,15 @@ impl Runner {
     /// What the GPU can do at best, measured now; `None` for the simulator.
     ///
     /// # Errors
-    /// [`crate::Error::Gpu`].
-    pub fn limits(&mut self) -> Result<Option<metrics::Limits>> {
+    /// [`crate::Error::Gpu`], [`crate::Error::Cancelled`].
+    pub fn limits(&mut self, cancel: &Cancel) -> Result<Option<metrics::Limits>> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
-            let (read, flops) = gpu.limits()?;
+            let (read, flops) = gpu.limits(cancel)?;
             return Ok(Some(metrics::Limits { read, flops }));
         }
+        #[cfg(not(feature = "cuda"))]
+        let _ = cancel;
         Ok(None)
     }
 

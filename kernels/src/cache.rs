@@ -83,9 +83,6 @@ pub(crate) fn tensor_map(
             sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     };
-    if status == sys::CUresult::CUDA_SUCCESS {
-        Ok(map)
-    } else {
-        Err(KernelError::Driver { what: "describing the KV cache to the copy engine", reason: format!("{status:?}") })
-    }
+    buffer.context.checked(status.result(), "describing the KV cache to the copy engine")?;
+    Ok(map)
 }

@@ -3,14 +3,16 @@
 //! A cache entry is `<hash>.cubin` with the resource figures in `<hash>.txt` beside it; the hash covers the sources,
 //! the NVRTC version, the architecture and the options, so a stale entry is never found.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_int, c_void};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cudarc::nvrtc::{result as nvrtc, sys};
 
 use crate::error::KernelError;
 use crate::spec::{Arch, KernelSpec};
+use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
 const HEADERS: [(&str, &str); 16] = [
@@ -80,6 +82,7 @@ pub struct Compiler {
     version: (i32, i32),
     source_override: Option<PathBuf>,
     on_compile: Option<Listener>,
+    stop: Stop,
 }
 
 impl std::fmt::Debug for Compiler {
@@ -103,7 +106,21 @@ pub fn nvrtc_version() -> Result<(i32, i32), KernelError> {
 impl Compiler {
     /// A compiler for `arch` that keeps its results in `cache`, a folder that it makes when needed.
     pub fn new(arch: Arch, cache: Option<PathBuf>) -> Result<Self, KernelError> {
-        Ok(Self { arch, cache, version: nvrtc_version()?, source_override: None, on_compile: None })
+        Ok(Self {
+            arch,
+            cache,
+            version: nvrtc_version()?,
+            source_override: None,
+            on_compile: None,
+            stop: Stop::default(),
+        })
+    }
+
+    /// Asks before and during each real compilation whether to go on; where `asked` says to stop, it ends with
+    /// [`KernelError::Stopped`]. NVRTC asks thousands of times while it compiles, but never in `ptxas`, its last step;
+    /// before CUDA 12.8 it asks not at all.
+    pub fn stop_when(&self, asked: impl Fn() -> bool + Send + Sync + 'static) {
+        self.stop.when(asked);
     }
 
     /// Calls `f` after each real compilation, for a progress line.
@@ -190,11 +207,13 @@ impl Compiler {
         if let Some((cubin, resources)) = self.cached(&key) {
             return Ok(CompiledKernel { name, cubin, resources });
         }
+        self.stop.check()?;
         let start = Instant::now();
-        let (cubin, log) = run_nvrtc(&source, file, &headers, &options).map_err(|log| KernelError::Compile {
-            kernel: what.to_owned(),
-            arch: self.arch.name(),
-            log,
+        let compiled = run_nvrtc(&source, file, &headers, &options, self.stop.asked());
+        let (cubin, log) = compiled.map_err(|log| match self.stop.check() {
+            // NVRTC calls that an error of its own.
+            Err(stopped) => stopped,
+            Ok(()) => KernelError::Compile { kernel: what.to_owned(), arch: self.arch.name(), log },
         })?;
         let resources = parse_log(&log, name);
         self.store(&key, &cubin, resources)?;
@@ -281,6 +300,7 @@ fn run_nvrtc(
     file: &str,
     headers: &[(&str, String)],
     options: &[String],
+    asked: Option<Asked>,
 ) -> Result<(Vec<u8>, String), String> {
     let c = |s: &str| CString::new(s).map_err(|_| "a source holds a zero byte".to_owned());
     let (source, file) = (c(source)?, c(file)?);
@@ -303,6 +323,11 @@ fn run_nvrtc(
     if status != sys::nvrtcResult::NVRTC_SUCCESS {
         return Err(format!("nvrtcCreateProgram: {status:?}"));
     }
+    let question = asked.map(|asked| Question { asked, stopped: AtomicBool::new(false) });
+    if let Some(question) = &question {
+        // SAFETY: `program` was created above, and `question` outlives it.
+        unsafe { question.ask_while_compiling(program) };
+    }
     // SAFETY: `program` was created above and is destroyed below, once.
     let compiled = unsafe { nvrtc::compile_program(program, options) };
     // SAFETY: as above.
@@ -314,6 +339,39 @@ fn run_nvrtc(
     // SAFETY: the program is not used after this.
     let _ = unsafe { nvrtc::destroy_program(program) };
     cubin.map(|c| (c, log))
+}
+
+/// What NVRTC asks while it compiles. Once it was told to stop it must not hear otherwise.
+struct Question {
+    asked: Asked,
+    stopped: AtomicBool,
+}
+
+impl Question {
+    /// Has NVRTC ask, where it is new enough to.
+    ///
+    /// # Safety
+    /// `program` is alive, and `self` lives until it is destroyed.
+    unsafe fn ask_while_compiling(&self, program: sys::nvrtcProgram) {
+        type Ask = unsafe extern "C" fn(payload: *mut c_void, unused: *mut c_void) -> c_int;
+        type Set = unsafe extern "C" fn(program: sys::nvrtcProgram, ask: Ask, payload: *mut c_void) -> sys::nvrtcResult;
+        // SAFETY: the library is there, or there were no program; the type is that of its header.
+        let set = unsafe { sys::culib().get::<Set>(b"nvrtcSetFlowCallback\0") };
+        if let Ok(set) = set {
+            // SAFETY: the caller promises both. Where it is refused, nobody asks.
+            let _ = unsafe { set(program, Self::ask, std::ptr::from_ref(self).cast_mut().cast()) };
+        }
+    }
+
+    /// 1 to stop.
+    unsafe extern "C" fn ask(payload: *mut c_void, _: *mut c_void) -> c_int {
+        // SAFETY: the payload is the question that was handed over above; it may be asked on any thread.
+        let question = unsafe { &*payload.cast::<Self>() };
+        if (question.asked)() {
+            question.stopped.store(true, Ordering::Relaxed);
+        }
+        c_int::from(question.stopped.load(Ordering::Relaxed))
+    }
 }
 
 fn read_cubin(program: sys::nvrtcProgram) -> Result<Vec<u8>, String> {

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use cudarc::driver::{result, sys};
 
 use crate::compile::CompiledKernel;
-use crate::error::{During, KernelError};
+use crate::context::Context;
+use crate::error::{During, KernelError, describe};
 use crate::spec::Arch;
 
 /// What the driver says about a device.
@@ -37,18 +38,6 @@ pub struct GpuInfo {
     pub driver_version: i32,
 }
 
-#[derive(Debug)]
-pub(crate) struct Context {
-    device: sys::CUdevice,
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: retained once in `Gpu::open`; all owners of device objects hold this context and are gone.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
-    }
-}
-
 /// One GPU, current on this thread.
 #[derive(Debug)]
 pub struct Gpu {
@@ -60,12 +49,14 @@ impl Gpu {
     /// Opens device `ordinal` and makes it current on this thread.
     pub fn open(ordinal: usize) -> Result<Self, KernelError> {
         let (device, info) = look(ordinal)?;
-        // SAFETY: `device` is valid; released in `Context::drop`.
-        let raw = unsafe { result::primary_ctx::retain(device) }.during("creating a context")?;
-        let context = Rc::new(Context { device });
-        // SAFETY: `raw` was retained above.
-        unsafe { result::ctx::set_current(raw) }.during("making the context current")?;
-        Ok(Self { info, context })
+        Ok(Self { info, context: Rc::new(Context::open(device)?) })
+    }
+
+    /// Has every wait for the GPU ask whether to go on. Where `asked` says to stop, the wait ends with
+    /// [`KernelError::Stopped`] once the work that the GPU is at has ended, or shortly after where that does not end; the
+    /// GPU is then of no more use, and its memory is free when the work is done.
+    pub fn stop_when(&self, asked: impl Fn() -> bool + Send + Sync + 'static) {
+        self.context.stop.when(asked);
     }
 
     /// What the driver says about device `ordinal`, without a context on it: neither its memory nor its time is
@@ -90,18 +81,18 @@ impl Gpu {
 
     /// Free and total device memory in bytes.
     pub fn memory(&self) -> Result<(usize, usize), KernelError> {
-        result::mem_get_info().during("asking for free memory")
+        self.context.checked(result::mem_get_info(), "asking for free memory")
     }
 
     /// Uninitialised device memory.
     pub fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, KernelError> {
         // SAFETY: a plain allocation; freed in `DeviceBuffer::drop`. One byte keeps empty arrays valid.
         match unsafe { result::malloc_sync(bytes.max(16)) } {
-            Ok(address) => Ok(DeviceBuffer { address, bytes, _context: Rc::clone(&self.context) }),
+            Ok(address) => Ok(DeviceBuffer { address, bytes, context: Rc::clone(&self.context) }),
             Err(e) if e.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
                 Err(KernelError::OutOfMemory { wanted: bytes, free: self.memory().map_or(0, |m| m.0) })
             }
-            Err(e) => Err(e).during("allocating device memory"),
+            Err(e) => self.context.checked(Err(e), "allocating device memory"),
         }
     }
 
@@ -114,43 +105,45 @@ impl Gpu {
 
     /// A stream that does not wait for the legacy default stream.
     pub fn stream(&self) -> Result<Stream, KernelError> {
-        let raw = result::stream::create(result::stream::StreamKind::NonBlocking).during("creating a stream")?;
-        Ok(Stream { raw, _context: Rc::clone(&self.context) })
+        let made = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let raw = self.context.checked(made, "creating a stream")?;
+        Ok(Stream { raw, context: Rc::clone(&self.context) })
     }
 
-    /// Waits for all work, and reports an error that a kernel left behind.
+    /// Waits for copies and whatever else is left of the context's work, and reports an error that a kernel left behind.
+    /// Kernels are waited for on their stream, since this wait cannot be stopped.
     pub fn synchronize(&self) -> Result<(), KernelError> {
-        result::ctx::synchronize().during("running the kernels")
+        self.context.stop.check()?;
+        self.context.checked(result::ctx::synchronize(), "running the kernels")
     }
 
     pub(crate) fn event(&self) -> Result<Event, KernelError> {
-        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).during("creating an event")?;
-        Ok(Event { raw, _context: Rc::clone(&self.context) })
+        let made = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let raw = self.context.checked(made, "creating an event")?;
+        Ok(Event { raw, context: Rc::clone(&self.context) })
     }
 
     pub(crate) fn load(&self, kernel: &CompiledKernel) -> Result<Function, KernelError> {
-        // SAFETY: the image is a whole cubin from NVRTC; unloaded in `Function::drop`.
-        let module = unsafe { result::module::load_data(kernel.cubin.as_ptr().cast()) }.during("loading a kernel")?;
+        let context = &self.context;
+        // SAFETY: the image is a whole cubin from NVRTC; unloaded in `Module::drop`.
+        let loaded = unsafe { result::module::load_data(kernel.cubin.as_ptr().cast()) };
+        let module = Module { raw: context.checked(loaded, "loading a kernel")?, context: Rc::clone(context) };
         let name = crate::compile::entry_name(kernel.name);
         // SAFETY: `module` was loaded above.
-        let raw = unsafe { result::module::get_function(module, name) }.during("finding a kernel")?;
-        let mut function = Function { raw, module, resources: kernel.resources, _context: Rc::clone(&self.context) };
+        let found = unsafe { result::module::get_function(module.raw, name) };
+        let raw = context.checked(found, "finding a kernel")?;
+        let mut function = Function { raw, module, resources: kernel.resources };
         let registers = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NUM_REGS;
         // SAFETY: `raw` is a function of the module that `function` owns.
         let registers = unsafe { result::function::get_function_attribute(raw, registers) };
         // The loaded code knows best: not every NVRTC writes the figure to its log.
-        function.resources.registers = registers.during("reading a kernel's registers")? as u32;
+        function.resources.registers = context.checked(registers, "reading a kernel's registers")? as u32;
         if kernel.resources.shared_bytes > 0 {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let bytes = i32::try_from(kernel.resources.shared_bytes).unwrap_or(i32::MAX);
             // SAFETY: `raw` is a function of the module that `function` owns.
-            unsafe {
-                result::function::set_function_attribute(
-                    raw,
-                    attribute,
-                    i32::try_from(kernel.resources.shared_bytes).unwrap_or(i32::MAX),
-                )
-            }
-            .during("raising a kernel's shared memory")?;
+            let raised = unsafe { result::function::set_function_attribute(raw, attribute, bytes) };
+            context.checked(raised, "raising a kernel's shared memory")?;
         }
         Ok(function)
     }
@@ -162,7 +155,11 @@ fn look(ordinal: usize) -> Result<(sys::CUdevice, GpuInfo), KernelError> {
     if !unsafe { sys::is_culib_present() } {
         return Err(KernelError::NoDriver);
     }
-    let found = result::init().and_then(|()| result::device::get_count()).unwrap_or(0) as usize;
+    let found = match result::init().and_then(|()| result::device::get_count()) {
+        Ok(found) => found as usize,
+        Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => 0,
+        Err(e) => return Err(KernelError::NoStart { reason: describe(e) }),
+    };
     if ordinal >= found {
         return Err(KernelError::NoGpu { ordinal, found });
     }
@@ -227,7 +224,7 @@ impl<T: sealed::Sealed> DeviceValue for T {}
 pub struct DeviceBuffer {
     address: sys::CUdeviceptr,
     bytes: usize,
-    _context: Rc<Context>,
+    pub(crate) context: Rc<Context>,
 }
 
 impl DeviceBuffer {
@@ -251,7 +248,8 @@ impl DeviceBuffer {
     pub fn write<T: DeviceValue>(&self, offset: usize, values: &[T]) -> Result<(), KernelError> {
         let to = self.span(offset, size_of_val(values))?;
         // SAFETY: `span` checked the range, and `T` is plain data.
-        unsafe { result::memcpy_htod_sync(to, values) }.during("copying to the GPU")
+        let copied = unsafe { result::memcpy_htod_sync(to, values) };
+        self.context.checked(copied, "copying to the GPU")
     }
 
     /// Copies `count` values from `offset` bytes on and waits for it.
@@ -259,21 +257,23 @@ impl DeviceBuffer {
         let from = self.span(offset, count * size_of::<T>())?;
         let mut values = vec![T::default(); count];
         // SAFETY: `span` checked the range, and any bit pattern is a `T`.
-        unsafe { result::memcpy_dtoh_sync(&mut values, from) }.during("copying from the GPU")?;
+        let copied = unsafe { result::memcpy_dtoh_sync(&mut values, from) };
+        self.context.checked(copied, "copying from the GPU")?;
         Ok(values)
     }
 
     /// Sets every byte, in stream order.
     pub fn fill(&self, byte: u8, stream: &Stream) -> Result<(), KernelError> {
         // SAFETY: the whole of this allocation; the stream is alive.
-        unsafe { result::memset_d8_async(self.address, byte, self.bytes, stream.raw) }.during("filling device memory")
+        let filled = unsafe { result::memset_d8_async(self.address, byte, self.bytes, stream.raw) };
+        self.context.checked(filled, "filling device memory")
     }
 }
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         // SAFETY: allocated by `Gpu::allocate`, freed once. cuMemFree waits for kernels that may use it.
-        let _ = unsafe { result::free_sync(self.address) };
+        self.context.give_back(|| unsafe { result::free_sync(self.address) });
     }
 }
 
@@ -281,54 +281,69 @@ impl Drop for DeviceBuffer {
 #[derive(Debug)]
 pub struct Stream {
     pub(crate) raw: sys::CUstream,
-    _context: Rc<Context>,
+    pub(crate) context: Rc<Context>,
 }
 
 impl Stream {
-    /// Waits for the stream's work.
+    /// Waits for the stream's work, for as long as nobody asks to stop.
     pub fn synchronize(&self) -> Result<(), KernelError> {
         // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.raw) }.during("running the kernels")
+        self.context.wait(|| unsafe { sys::cuStreamQuery(self.raw) }.result())
     }
 
     pub(crate) fn wait(&self, event: &Event) -> Result<(), KernelError> {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: both are alive.
-        unsafe { result::stream::wait_event(self.raw, event.raw, flags) }.during("joining streams")
+        let joined = unsafe { result::stream::wait_event(self.raw, event.raw, flags) };
+        self.context.checked(joined, "joining streams")
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: created once in `Gpu::stream`; the driver finishes its work first.
-        let _ = unsafe { result::stream::destroy(self.raw) };
+        self.context.give_back(|| unsafe { result::stream::destroy(self.raw) });
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Event {
     raw: sys::CUevent,
-    _context: Rc<Context>,
+    context: Rc<Context>,
 }
 
 impl Event {
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), KernelError> {
         // SAFETY: both are alive.
-        unsafe { result::event::record(self.raw, stream.raw) }.during("recording an event")
+        let recorded = unsafe { result::event::record(self.raw, stream.raw) };
+        self.context.checked(recorded, "recording an event")
     }
 
     /// Microseconds from `self` to `end`, both completed.
     pub(crate) fn micros_to(&self, end: &Self) -> Result<f64, KernelError> {
         // SAFETY: both are alive.
-        let ms = unsafe { result::event::elapsed(self.raw, end.raw) }.during("reading events")?;
-        Ok(f64::from(ms) * 1e3)
+        let ms = unsafe { result::event::elapsed(self.raw, end.raw) };
+        Ok(f64::from(self.context.checked(ms, "reading events")?) * 1e3)
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: created once in `Gpu::event`.
-        let _ = unsafe { result::event::destroy(self.raw) };
+        self.context.give_back(|| unsafe { result::event::destroy(self.raw) });
+    }
+}
+
+#[derive(Debug)]
+struct Module {
+    raw: sys::CUmodule,
+    context: Rc<Context>,
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded once in `Gpu::load`.
+        self.context.give_back(|| unsafe { result::module::unload(self.raw) });
     }
 }
 
@@ -336,9 +351,8 @@ impl Drop for Event {
 #[derive(Debug)]
 pub(crate) struct Function {
     raw: sys::CUfunction,
-    module: sys::CUmodule,
+    module: Module,
     resources: crate::compile::Resources,
-    _context: Rc<Context>,
 }
 
 impl Function {
@@ -351,9 +365,8 @@ impl Function {
         let threads = i32::try_from(self.resources.threads).unwrap_or(i32::MAX);
         let shared = self.resources.shared_bytes as usize;
         // SAFETY: the function is loaded.
-        let n = unsafe { result::occupancy::max_active_block_per_multiprocessor(self.raw, threads, shared) }
-            .during("asking for occupancy")?;
-        Ok(n as u32)
+        let ctas = unsafe { result::occupancy::max_active_block_per_multiprocessor(self.raw, threads, shared) };
+        Ok(self.module.context.checked(ctas, "asking for occupancy")? as u32)
     }
 
     /// Launches with one parameter, a structure that the kernel takes by value.
@@ -364,7 +377,7 @@ impl Function {
     pub(crate) unsafe fn launch<P>(&self, grid: u32, threads: u32, stream: &Stream, p: &P) -> Result<(), KernelError> {
         let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
         // SAFETY: the driver copies the parameter during the call; the rest is the caller's promise.
-        unsafe {
+        let launched = unsafe {
             result::launch_kernel(
                 self.raw,
                 (grid, 1, 1),
@@ -373,14 +386,7 @@ impl Function {
                 stream.raw,
                 &mut arguments,
             )
-        }
-        .during("launching a kernel")
-    }
-}
-
-impl Drop for Function {
-    fn drop(&mut self) {
-        // SAFETY: loaded once in `Gpu::load`.
-        let _ = unsafe { result::module::unload(self.module) };
+        };
+        self.module.context.checked(launched, "launching a kernel")
     }
 }

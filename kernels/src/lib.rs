@@ -12,6 +12,7 @@
 mod cache;
 mod clock;
 mod compile;
+mod context;
 mod decode;
 mod error;
 mod gpu;
@@ -20,6 +21,7 @@ mod lists;
 mod params;
 mod plan;
 mod spec;
+mod stop;
 mod timing;
 
 pub use cache::{KvCache, KvLayout};

@@ -1,8 +1,11 @@
 //! Timed repeats: cold or warm L2, warm-ups, median; events around the whole call, plainly launched or as a graph.
 
+use std::rc::Rc;
+
 use cudarc::driver::{result, sys};
 
-use crate::error::{During, KernelError};
+use crate::context::Context;
+use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Gpu, Stream};
 
 /// How a call is timed.
@@ -85,8 +88,8 @@ impl Protocol {
 
 /// A captured and instantiated call.
 struct Graph {
-    graph: sys::CUgraph,
     exec: sys::CUgraphExec,
+    context: Rc<Context>,
 }
 
 impl Graph {
@@ -94,39 +97,39 @@ impl Graph {
         stream: &Stream,
         call: &mut impl FnMut(&Stream) -> Result<(), KernelError>,
     ) -> Result<Self, KernelError> {
+        let context = &stream.context;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive and idle on our side.
-        unsafe { result::stream::begin_capture(stream.raw, mode) }.during("beginning a capture")?;
-        let queued = call(stream);
-        // SAFETY: the capture was begun above; it is ended even when the call failed.
-        let graph = unsafe { result::stream::end_capture(stream.raw) }.during("ending a capture");
-        queued?;
-        let graph = graph?;
+        let begun = unsafe { result::stream::begin_capture(stream.raw, mode) };
+        context.checked(begun, "beginning a capture")?;
+        if let Err(failed) = call(stream) {
+            // SAFETY: the capture was begun above, and what it holds so far is not used after this.
+            context.give_back(|| unsafe {
+                result::stream::end_capture(stream.raw).and_then(|graph| result::graph::destroy(graph))
+            });
+            return Err(failed);
+        }
+        // SAFETY: the capture was begun above.
+        let graph = context.checked(unsafe { result::stream::end_capture(stream.raw) }, "ending a capture")?;
         // SAFETY: `graph` is whole.
         let exec = unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) };
-        match exec.during("instantiating a graph") {
-            Ok(exec) => Ok(Self { graph, exec }),
-            Err(e) => {
-                // SAFETY: not used after this.
-                let _ = unsafe { result::graph::destroy(graph) };
-                Err(e)
-            }
-        }
+        let exec = context.checked(exec, "instantiating a graph");
+        // SAFETY: what was instantiated stands without it, and it is not used after this.
+        context.give_back(|| unsafe { result::graph::destroy(graph) });
+        Ok(Self { exec: exec?, context: Rc::clone(context) })
     }
 
     fn launch(&self, stream: &Stream) -> Result<(), KernelError> {
         // SAFETY: both are alive.
-        unsafe { result::graph::launch(self.exec, stream.raw) }.during("launching a graph")
+        let launched = unsafe { result::graph::launch(self.exec, stream.raw) };
+        self.context.checked(launched, "launching a graph")
     }
 }
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: created together in `capture`, destroyed once.
-        unsafe {
-            let _ = result::graph::exec_destroy(self.exec);
-            let _ = result::graph::destroy(self.graph);
-        }
+        // SAFETY: instantiated in `capture`, destroyed once.
+        self.context.give_back(|| unsafe { result::graph::exec_destroy(self.exec) });
     }
 }
 

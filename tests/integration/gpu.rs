@@ -17,7 +17,7 @@ use crate::forests::forest;
 /// wrong with one that is there fails the test. Kernels are compiled once for all tests.
 fn gpu(test: &str) -> Option<Runner> {
     let kernels = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
-    match Runner::gpu(Some(kernels), Box::new(|_| ())) {
+    match Runner::gpu(Some(kernels), Box::new(|_| ()), &Cancel::default()) {
         Ok(runner) => Some(runner),
         Err(error @ Error::Hardware(_)) => {
             println!("skipped: {test}: {error}");

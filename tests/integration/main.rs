@@ -17,6 +17,8 @@ mod forests;
 mod forms;
 mod golden;
 mod gpu;
+#[cfg(target_os = "linux")]
+mod gpu_faults;
 mod hybrid;
 mod least_traffic;
 mod numbering;

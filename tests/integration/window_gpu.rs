@@ -54,7 +54,7 @@ impl Machine for StandIn {
         Ok(Found { name: "Stand-in".to_owned(), device: Some(engine::hw::find("h200-sxm")?.clone()) })
     }
 
-    fn open(&self, _: Tell) -> Result<Box<dyn RunsPlans>> {
+    fn open(&self, _: Tell, _: &Cancel) -> Result<Box<dyn RunsPlans>> {
         let device = engine::hw::find("h200-sxm")?.clone();
         Ok(Box::new(Open { device, answer: self.answer, fails: Arc::clone(&self.fails) }))
     }

@@ -39,7 +39,9 @@ pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Ru
     let schedulers = or(&args.schedulers, &choice.scheduler);
     let ways = input::ways(device, schedulers, or(&args.strategies, &choice.strategy), &choice.rules)?;
     let bar = output::progress(set.cases.len() as u64 + 1, set.key);
-    let Some(limits) = runner.limits()? else { return Err(Fault::failed("the GPU did not give its limits")) };
+    let Some(limits) = runner.limits(&Cancel::default())? else {
+        return Err(Fault::failed("the GPU did not give its limits"));
+    };
     bar.inc(1);
     let mut rows = Vec::new();
     for configuration in &set.cases {

@@ -56,7 +56,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
 /// Measures the published trees on the GPU that is here.
 fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
     let (device, mut runner) = input::setup(&args.device)?;
-    let Some(limits) = runner.limits()? else {
+    let Some(limits) = runner.limits(&Cancel::default())? else {
         return Err(Fault::hardware(
             "a calibration measures a GPU, and there is none here",
             "give --from with what `packscope bench --json` wrote on a machine that has one",

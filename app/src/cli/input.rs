@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use engine::cancel::Cancel;
 use engine::hw::{self, Device};
 use engine::session::{PlanOptions, Runner};
 use engine::tile::Tile;
@@ -207,7 +208,7 @@ fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
         ),
         other => other.into(),
     };
-    let runner = Runner::gpu(kernel_cache(), Box::new(output::note)).map_err(refused)?;
+    let runner = Runner::gpu(kernel_cache(), Box::new(output::note), &Cancel::default()).map_err(refused)?;
     match runner.device().cloned() {
         Some(device) => Ok((device, runner)),
         None => Err(Fault::failed("the GPU has no description")),

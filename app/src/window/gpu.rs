@@ -53,7 +53,7 @@ pub trait Machine: Send {
     ///
     /// # Errors
     /// As [`Runner::gpu`].
-    fn open(&self, tell: Tell) -> Result<Box<dyn RunsPlans>>;
+    fn open(&self, tell: Tell, cancel: &Cancel) -> Result<Box<dyn RunsPlans>>;
 }
 
 /// The machine that this program runs on.
@@ -69,8 +69,8 @@ impl Machine for ThisMachine {
         Ok(Found { name, device: device.cloned() })
     }
 
-    fn open(&self, tell: Tell) -> Result<Box<dyn RunsPlans>> {
-        Ok(Box::new(Runner::gpu(self.cache.clone(), tell)?))
+    fn open(&self, tell: Tell, cancel: &Cancel) -> Result<Box<dyn RunsPlans>> {
+        Ok(Box::new(Runner::gpu(self.cache.clone(), tell, cancel)?))
     }
 }
 
@@ -199,7 +199,7 @@ fn measure<W: Fn() + Clone + 'static>(
     if open.is_none() {
         tell.line("opening the GPU");
         let lines = tell.clone();
-        *open = Some(machine.open(Box::new(move |line| lines.line(line)))?);
+        *open = Some(machine.open(Box::new(move |line| lines.line(line)), &job.cancel)?);
     }
     let Some(gpu) = open else { return Err(Error::Gpu("it did not open".to_owned())) };
     job.cancel.check()?;

@@ -82,6 +82,8 @@ impl Rig<'_> {
                 return Ok(all);
             }
         };
+        let asked = cancel.clone();
+        session.stop_when(move || asked.is_cancelled());
         let mut sampled = None;
         match self.sample(&mut session, &traced, micros) {
             Ok(Some((series, how))) => {
@@ -115,6 +117,11 @@ impl Rig<'_> {
         self.stream.synchronize()
     }
 
+    /// Waits for what was launched: the session's own wait cannot be stopped.
+    fn until_done(&self, launched: std::result::Result<(), KernelError>) -> std::result::Result<(), KernelError> {
+        launched.and_then(|()| self.stream.synchronize())
+    }
+
     fn count(
         &self,
         session: &mut Session,
@@ -125,7 +132,7 @@ impl Rig<'_> {
         let plain = build(Joined::ByKernel)?;
         let sweep = Sweep::new(self.gpu, self.compiler).map_err(super::translate)?;
         let before = || self.before(&sweep, &plain);
-        let whole = session.count(&Quantity::COUNTED, before, || plain.launch(self.stream))?;
+        let whole = session.count(&Quantity::COUNTED, before, || self.until_done(plain.launch(self.stream)))?;
         let mut counted = Counted {
             chip: session.chip().to_owned(),
             plan: counts(|quantity| whole.get(quantity)),
@@ -153,7 +160,8 @@ impl Rig<'_> {
                 (0..part).try_for_each(|earlier| decode.launch_part(earlier, self.stream))?;
                 self.stream.synchronize()
             };
-            let of = session.count(&Quantity::COUNTED, before, || decode.launch_part(part, self.stream))?;
+            let launch = || self.until_done(decode.launch_part(part, self.stream));
+            let of = session.count(&Quantity::COUNTED, before, launch)?;
             let counts = counts(|quantity| of.get(quantity));
             counted.launches.push(LaunchCounts { launch: part as u32, counts });
         }
@@ -336,7 +344,12 @@ impl From<Error> for Failed {
 /// A refusal as a warning; a fault of the GPU stays one.
 fn told(what: &str, error: CuptiError) -> Result<Warning> {
     match error {
-        CuptiError::Launch(_) | CuptiError::Gpu { .. } => Err(Error::Gpu(error.to_string())),
+        CuptiError::Stopped => Err(Error::Cancelled),
+        CuptiError::Launch(error) => Err(match error.downcast::<KernelError>() {
+            Ok(error) => super::translate(*error),
+            Err(error) => Error::Gpu(error.to_string()),
+        }),
+        CuptiError::Gpu { .. } => Err(Error::Gpu(error.to_string())),
         refused => Ok(Warning { text: format!("{what}: {refused}") }),
     }
 }
@@ -359,6 +372,15 @@ mod tests {
         let warning = told("no counters", CuptiError::PermissionDenied { call: "cuptiPmSamplingEnable" }).unwrap();
         assert!(warning.text.starts_with("no counters: reading hardware counters was refused"), "{}", warning.text);
         assert!(matches!(told("no counters", CuptiError::Gpu { code: 700 }), Err(Error::Gpu(_))));
+        let full = CuptiError::Launch(KernelError::OutOfMemory { wanted: 7, free: 3 }.into());
+        assert!(matches!(told("no counters", full), Err(Error::Gpu(text)) if text.starts_with("7 bytes were asked")));
+    }
+
+    #[test]
+    fn who_stops_a_counting_pass_cancels_the_run() {
+        for stopped in [CuptiError::Stopped, CuptiError::Launch(KernelError::Stopped.into())] {
+            assert!(matches!(told("no counters", stopped), Err(Error::Cancelled)));
+        }
     }
 
     #[test]

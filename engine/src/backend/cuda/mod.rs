@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Timing, tracing and counting are separate passes, so that a time is never one of a traced or counted kernel. The thread that
-//! opens a [`Cuda`] owns the GPU; nothing here can be sent to another. After a failure the owner drops it
-//! and opens anew, since a fault leaves the context unusable.
+//! opens a [`Cuda`] owns the GPU; nothing here can be sent to another. A call that fails or is cancelled leaves nothing
+//! on the GPU, and the next one opens it anew: see [`owner`].
 
 mod clock;
 mod count;
@@ -17,9 +17,12 @@ mod course;
 mod device;
 mod fold;
 mod lower;
+mod owner;
 mod trace;
 
-use std::path::PathBuf;
+pub use owner::Cuda;
+
+use std::rc::Rc;
 use std::time::Instant;
 
 use kernels::{
@@ -50,16 +53,22 @@ const READ_MIB: [usize; 10] = [1, 8, 16, 34, 64, 128, 256, 512, 1024, 4096];
 /// Told what the backend is at; a long first compilation is the reason.
 pub type Tell = Box<dyn Fn(&str)>;
 
-/// The GPU, its compiler, and the buffers that runs share.
+/// What stays while the GPU is closed.
 #[derive(Debug)]
-pub struct Cuda {
+struct Known {
+    compiler: Compiler,
+    device: Device,
+    clock_step: Nanos,
+}
+
+/// The open GPU, and the buffers that runs share.
+#[derive(Debug)]
+struct Open {
     inputs: Option<Inputs>,
     flush: Option<DeviceBuffer>,
     stream: Stream,
-    compiler: Compiler,
     gpu: Gpu,
-    device: Device,
-    clock_step: Nanos,
+    known: Rc<Known>,
 }
 
 /// Q and the KV cache of one batch, filled with the values of [`Input`].
@@ -93,44 +102,10 @@ pub struct Job<'a> {
     pub command: &'a str,
 }
 
-impl Cuda {
-    /// Opens the first GPU; `cache` is the folder for compiled kernels.
-    ///
-    /// # Errors
-    /// [`Error::Hardware`] where driver, GPU or NVRTC are missing, with the remedy.
-    pub fn open(cache: Option<PathBuf>, tell: Tell) -> Result<Self> {
-        let gpu = Gpu::open(0).map_err(translate)?;
-        let compiler = Compiler::new(gpu.arch(), cache).map_err(translate)?.on_compile(move |event| {
-            tell(&format!("compiled {} in {:.1} s", event.what, event.took.as_secs_f64()));
-        });
-        let stream = gpu.stream().map_err(translate)?;
-        let clock_step = Nanos(kernels::clock_step(&gpu, &compiler, &stream).map_err(translate)?);
-        let device = device::describe(gpu.info(), &compiler)?;
-        Ok(Self { inputs: None, flush: None, stream, compiler, gpu, device, clock_step })
-    }
-
-    /// Name of the first GPU and its built-in device, found without a context on it.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn find() -> Result<(String, Option<&'static Device>)> {
-        let info = Gpu::find(0).map_err(translate)?;
-        kernels::nvrtc_version().map_err(translate)?;
-        let device = device::built_in(&info);
-        Ok((info.name, device))
-    }
-
-    /// The GPU as a device of the table: the built-in entry where there is one.
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
+impl Open {
     /// What the GPU can do at best: times of plain reads with cold L2 by bytes, and its tensor rate in FLOP
     /// per second.
-    ///
-    /// # Errors
-    /// [`Error::Gpu`].
-    pub fn limits(&mut self) -> Result<(Vec<(Bytes, Nanos)>, f64)> {
+    fn limits(&mut self) -> Result<(Vec<(Bytes, Nanos)>, f64)> {
         self.inputs = None;
         let flush = self.flush()?;
         let protocol = Protocol { warm_ups: 5, repeats: 20, flush: Some(flush), graph: false };
@@ -140,10 +115,11 @@ impl Cuda {
             let buffer = self.gpu.allocate(sizes.last().copied().unwrap_or(1 << 20))?;
             let mut points = Vec::new();
             for size in sizes {
-                let micros = kernels::read_time(&self.gpu, &self.compiler, &protocol, &self.stream, &buffer, size)?;
+                let micros =
+                    kernels::read_time(&self.gpu, &self.known.compiler, &protocol, &self.stream, &buffer, size)?;
                 points.push((Bytes(size as u64), Nanos((micros * 1e3).round() as u64)));
             }
-            Ok((points, kernels::mma_rate(&self.gpu, &self.compiler, &self.stream)?))
+            Ok((points, kernels::mma_rate(&self.gpu, &self.known.compiler, &self.stream)?))
         };
         let measured = measure().map_err(translate);
         self.flush = protocol.flush;
@@ -159,11 +135,7 @@ impl Cuda {
     }
 
     /// Runs a plan: plain repeats for the times, then traced ones for the spans.
-    ///
-    /// # Errors
-    /// [`Error::Gpu`] when the GPU fails or has too little memory, [`Error::Unsupported`] for a plan
-    /// without kernels, [`Error::Cancelled`].
-    pub fn run(&mut self, job: &Job<'_>, cancel: &Cancel) -> Result<Capture> {
+    fn run(&mut self, job: &Job<'_>, cancel: &Cancel) -> Result<Capture> {
         job.batch.require_decode_only("the GPU")?;
         let batch = dense(job.batch)?;
         let lowered = lower::lower(&batch, job.plan, Joined::ByKernel)?;
@@ -214,16 +186,7 @@ impl Cuda {
 
     /// Runs plans of one batch once each on fresh random input with poisoned outputs, and compares with the f64
     /// reference, which is computed once. One report a plan.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub fn check(
-        &mut self,
-        batch: &Batch,
-        plans: &[&LaunchPlan],
-        seed: u64,
-        cancel: &Cancel,
-    ) -> Result<Vec<CheckReport>> {
+    fn check(&mut self, batch: &Batch, plans: &[&LaunchPlan], seed: u64, cancel: &Cancel) -> Result<Vec<CheckReport>> {
         batch.require_decode_only("the GPU")?;
         let batch = dense(batch)?;
         self.prepare(&batch, seed)?;
@@ -249,23 +212,14 @@ impl Cuda {
         decode.output().map_err(translate)
     }
 
-    /// Whether the kernels run a plan as its system prescribes.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] with what they do not run.
-    pub fn accepts(batch: &Batch, plan: &LaunchPlan) -> Result<()> {
-        batch.require_decode_only("the GPU")?;
-        lower::check(plan)
-    }
-
     /// What the counting passes of a run need.
     fn rig(&self, job: &Job<'_>) -> Rig<'_> {
         Rig {
             gpu: &self.gpu,
-            compiler: &self.compiler,
+            compiler: &self.known.compiler,
             stream: &self.stream,
             flush: self.flush.as_ref().filter(|_| job.l2 == L2State::Cold),
-            clock_step: self.clock_step,
+            clock_step: self.known.clock_step,
         }
     }
 
@@ -287,7 +241,7 @@ impl Cuda {
         let fill = |bytes: usize, tensor: Tensor| {
             let buffer = self.gpu.allocate(bytes)?;
             let seed = Input::new(seed, batch.shape).seed(tensor);
-            kernels::fill_random(&self.gpu, &self.compiler, &self.stream, &buffer, shape.dtype, seed)?;
+            kernels::fill_random(&self.gpu, &self.known.compiler, &self.stream, &buffer, shape.dtype, seed)?;
             Ok(buffer)
         };
         let cache_bytes = KvCache::bytes(&shape, blocks);
@@ -307,7 +261,8 @@ impl Cuda {
         let options = DecodeOptions { trace_capacity, ..DecodeOptions::new(lower::strategy(plan)) };
         let shape = lower::shape(&batch.shape);
         let (queries, cache) = (&inputs.queries, &inputs.cache);
-        Decode::new(&self.gpu, &self.compiler, &shape, cache, queries, &lowered.arrays(), &options).map_err(translate)
+        Decode::new(&self.gpu, &self.known.compiler, &shape, cache, queries, &lowered.arrays(), &options)
+            .map_err(translate)
     }
 
     /// Times of the repeats, events around the whole call.
@@ -323,7 +278,7 @@ impl Cuda {
 
     /// Traced runs one by one; the one of median length becomes spans.
     fn trace(&self, decode: &Decode, job: &Job<'_>) -> Result<(Traced, u32)> {
-        let stamps = Stamps::new(&self.gpu, &self.compiler, 2).map_err(translate)?;
+        let stamps = Stamps::new(&self.gpu, &self.known.compiler, 2).map_err(translate)?;
         let mut runs = Vec::new();
         for run in 0..TRACED_RUNS {
             let one = || {
@@ -345,7 +300,7 @@ impl Cuda {
         }
         runs.sort_by_key(|run| run.0);
         let (_, origin, records, lost) = runs.swap_remove(runs.len() / 2);
-        Ok((trace::spans(job.plan, &records, origin, self.clock_step)?, lost))
+        Ok((trace::spans(job.plan, &records, origin, self.known.clock_step)?, lost))
     }
 
     fn provenance(&self, job: &Job<'_>, traced: &Traced) -> Provenance {
@@ -355,16 +310,16 @@ impl Cuda {
             packscope: env!("CARGO_PKG_VERSION").to_owned(),
             backend: "cuda".to_owned(),
             source: Source::Measured,
-            device: self.device.key.clone(),
+            device: self.known.device.key.clone(),
             device_name: info.name.clone(),
             driver: Some(format!("CUDA {}.{}", version / 1000, version % 1000 / 10)),
             sm_clock_khz: Some(traced.clock_khz),
             plan: job.plan.digest(),
             command: job.command.to_owned(),
             sm_count: info.sms,
-            clock_step: self.clock_step,
+            clock_step: self.known.clock_step,
             clock_error_ns: Some(traced.clock_error),
-            peak_bytes_per_s: self.device.hbm_bytes_per_s,
+            peak_bytes_per_s: self.known.device.hbm_bytes_per_s,
         }
     }
 }
@@ -388,6 +343,7 @@ fn dense(batch: &Batch) -> Result<std::borrow::Cow<'_, Batch>> {
 /// The kernels' errors as the engine's: what is missing, what cannot be, what failed.
 fn translate(error: KernelError) -> Error {
     match error {
+        KernelError::Stopped => Error::Cancelled,
         error if error.is_absence() => Error::Hardware(error.to_string()),
         KernelError::Unsupported(limit) => Error::Unsupported { who: "the GPU".to_owned(), limit },
         KernelError::Plan(what) => Error::Plan(what),
