@@ -1,6 +1,10 @@
 //! The CUDA backend against the f64 reference and against the rules of a capture. Without a GPU each test
 //! prints why it is skipped.
 
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use engine::cancel::Cancel;
 use engine::capture;
 use engine::error::Error;
@@ -13,12 +17,43 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::common::{all_ways, figure_10, uniform};
 use crate::forests::forest;
 
+/// The open GPU of a test, which has it alone: what another one holds or runs would be seen in memory and times.
+struct Held {
+    runner: Runner,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Deref for Held {
+    type Target = Runner;
+
+    fn deref(&self) -> &Runner {
+        &self.runner
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Runner {
+        &mut self.runner
+    }
+}
+
+/// Waits until no other test has the GPU.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kernels are compiled once for all tests.
+pub(crate) fn kernel_cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels")
+}
+
 /// The GPU of this machine, or a line that says why the test is skipped: only that there is none to be used. What goes
-/// wrong with one that is there fails the test. Kernels are compiled once for all tests.
-fn gpu(test: &str) -> Option<Runner> {
-    let kernels = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
-    match Runner::gpu(Some(kernels), Box::new(|_| ()), &Cancel::default()) {
-        Ok(runner) => Some(runner),
+/// wrong with one that is there fails the test.
+fn gpu(test: &str) -> Option<Held> {
+    let alone = alone();
+    match Runner::gpu(Some(kernel_cache()), Box::new(|_| ()), &Cancel::default()) {
+        Ok(runner) => Some(Held { runner, _alone: alone }),
         Err(error @ Error::Hardware(_)) => {
             println!("skipped: {test}: {error}");
             None

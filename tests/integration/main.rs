@@ -17,6 +17,7 @@ mod forests;
 mod forms;
 mod golden;
 mod gpu;
+mod gpu_ends;
 #[cfg(target_os = "linux")]
 mod gpu_faults;
 mod hybrid;

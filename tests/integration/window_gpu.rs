@@ -144,6 +144,7 @@ fn assert_measured(window: &mut Window) {
 
 #[test]
 fn run_shows_the_measured_timeline_of_the_gpu_that_is_here() {
+    let _alone = crate::gpu::alone();
     let mut window = open_on(|| Box::new(ThisMachine { cache: None }));
     if let Err(reason) = Runner::find_gpu() {
         println!("skipped: the window's Run on a real GPU: {reason}");

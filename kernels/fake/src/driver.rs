@@ -357,7 +357,7 @@ unsafe extern "C" fn cuLaunchKernel(
         let name = NAMES.lock().ok().and_then(|names| names.get(function.wrapping_sub(1)).cloned());
         let Some(name) = name else { return INVALID_VALUE };
         // SAFETY: all our kernels take one structure by value, the one that its name stands for.
-        unsafe { kernels::run(state, &name, grid, (*params).cast()) }
+        unsafe { kernels::run(state, &name, grid, *params) }
     })
 }
 

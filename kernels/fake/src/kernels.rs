@@ -2,6 +2,8 @@
 //!
 //! The parameters are the real ones, read as the real kernels read them.
 
+use std::ffi::c_void;
+
 use crate::params::{DecodeParams, Entry, MergeParams, TraceRecord};
 use crate::state::{Code, SUCCESS, State};
 
@@ -18,7 +20,7 @@ const SMS: u32 = 132;
 ///
 /// # Safety
 /// `params` points to the structure that the kernel takes.
-pub(crate) unsafe fn run(state: &mut State, name: &str, grid: u32, params: *const u8) -> Code {
+pub(crate) unsafe fn run(state: &mut State, name: &str, grid: u32, params: *const c_void) -> Code {
     state.clock += LAUNCH;
     let now = state.clock;
     let done = match name {

@@ -9,7 +9,7 @@
 //!
 //! Timing, tracing and counting are separate passes, so that a time is never one of a traced or counted kernel. The thread that
 //! opens a [`Cuda`] owns the GPU; nothing here can be sent to another. A call that fails or is cancelled leaves nothing
-//! on the GPU, and the next one opens it anew: see [`owner`].
+//! on the GPU, and the next one opens it anew: see `owner`.
 
 mod clock;
 mod count;
