@@ -10,9 +10,9 @@
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
 #include "async_copy.cuh"
+#include "tile.cuh"
 #include "trace.cuh"
 
-constexpr int kDim = PS_D;
 constexpr int kWarps = PS_WARPS;
 constexpr int kConsumers = kWarps * 32;
 constexpr int kStages = PS_STAGES;
@@ -29,14 +29,6 @@ constexpr int kFills = PS_TMA ? 1 : kWarpArrivals;
 constexpr int kReleases = PS_TMA ? kWarps : kConsumers;
 constexpr int kStageBytes = kMaxTokens * kDim * 2;  // one K or V tile
 constexpr int kQueryBytes = kMaxRows * kDim * 2;    // the rows of Q of a task
-
-// A tile of `Rows` rows lies in a stage as [d / 64][Rows][64]: rows of 128 bytes whose
-// 16-byte chunks are exchanged by row number. It is what a bulk tensor copy with 128-byte
-// swizzle writes, and no eight rows that ldmatrix reads share a bank.
-template <int Rows>
-__device__ __forceinline__ u32 tile_address(u32 base, u32 row, u32 chunk) {
-    return base + (chunk >> 3) * (Rows * 128) + row * 128 + (((chunk & 7) ^ (row & 7)) << 4);
-}
 
 // How the consumer warps divide a tile of m x n.
 //

@@ -119,6 +119,56 @@ struct MergeParams {
 };
 static_assert(sizeof(MergeParams) == 80, "MergeParams is 80 bytes");
 
+// Some query rows of a prefill chunk over a range of KV, for every query head.
+struct alignas(16) PrefillItem {
+    u32 row_begin;    // first row in Q and the output, or first entry of `rows` where there is such a list
+    u32 num_rows;
+    u32 block_begin;  // entry in `block_ids` of the request's first block
+    u32 kv_begin;     // tokens of the request: a multiple of what a bulk copy takes
+    u32 kv_end;
+    u32 position;     // row r sees the tokens before position + r + 1
+    u32 slot_begin;   // slot of the first row's partial; kNoSlot where the rows are output
+    u32 slot_step;    // from one row's slot to the next
+    u32 task;         // the caller's number, for the trace
+    u32 unused[3];
+};
+static_assert(sizeof(PrefillItem) == 48, "PrefillItem is 48 bytes");
+static constexpr u32 kNoSlot = 0xffffffffu;
+
+struct alignas(64) PrefillParams {
+    TensorMap k_map;           // K cache as [block, kv_head, token, d] with any strides
+    TensorMap v_map;           // V cache, likewise
+    const u16* queries;        // [rows, Hq, D]
+    const u16* k;              // K cache
+    const u16* v;              // V cache
+    u16* out;                  // [rows, Hq, D]
+    float* out_lse;            // [rows, Hq], natural logarithm; may be null
+    float* part_out;           // [slots, Hq, D], normalised
+    float* part_lse;           // [slots, Hq]
+    const PrefillItem* items;  // in the order in which they are to start, for each KV head
+    const u32* rows;           // rows of the items; null where those of each item follow each other
+    const u32* block_ids;      // KV blocks of the requests, from their first token on
+    u32* queue;                // [2]: next (item, head), CTAs done; zero before and after each launch
+    u32* trace;                // as in DecodeParams
+    u64 stride_block;          // elements between blocks
+    u64 stride_head;           // elements between KV heads of one block
+    u64 stride_token;          // elements between tokens of one block
+    u32 num_items;
+    u32 q_heads;
+    u32 group;                 // query heads of a KV head
+    u32 block_shift;           // log2(tokens per block)
+    u32 box_shift;             // log2(tokens per bulk tensor copy)
+    float scale_log2;          // softmax scale times log2(e)
+    u32 trace_capacity;        // records that fit
+    u32 trace_begin;           // place of the first item's first record
+};
+static_assert(sizeof(PrefillParams) == 448, "PrefillParams is 448 bytes");
+PS_ASSERT_OFFSET(PrefillParams, queries, 256);
+PS_ASSERT_OFFSET(PrefillParams, num_items, 376);
+
+// Added to the number of a prefill item in the trace, whose `kv_head` is then the query head.
+static constexpr u32 kPrefillTask = 1u << 30;
+
 // `task` of the records of the first merge launch, whose `kv_head` is the row; later ones count down.
 static constexpr u32 kMergeTask = 0xffffffffu;
 

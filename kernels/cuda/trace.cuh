@@ -69,10 +69,12 @@ struct TraceSpan {
 #if PS_TRACE
     TraceTimes& at;
 
-    __device__ __forceinline__ explicit TraceSpan(TraceTimes* times) : at(times[threadIdx.x >> 5]) {}
+    // `times` has a place for each warp from number `first_warp` on.
+    __device__ __forceinline__ explicit TraceSpan(TraceTimes* times, u32 first_warp = 0)
+        : at(times[(threadIdx.x >> 5) - first_warp]) {}
     __device__ __forceinline__ bool mine() const { return (threadIdx.x & 31) == 0; }
 #else
-    __device__ __forceinline__ explicit TraceSpan(TraceTimes*) {}
+    __device__ __forceinline__ explicit TraceSpan(TraceTimes*, u32 = 0) {}
 #endif
 
     __device__ __forceinline__ void begin() {
@@ -98,16 +100,23 @@ struct TraceSpan {
 #endif
     }
 
-    // One thread writes the record.
+    // The record of a decode task, by one thread.
     template <bool kPerWarp, class Task>
     __device__ __forceinline__ void end(const DecodeParams& p, const Task& task) {
 #if PS_TRACE
         if (!mine() || !(kPerWarp || threadIdx.x == 0) || task.count == 0) return;
+        keep(p.trace, p.trace_capacity, task.task * p.kv_heads + task.kv_head, task.task, task.kv_head);
+#endif
+    }
+
+#if PS_TRACE
+    // Ends here, and keeps the record of `task` and `head` in its place.
+    __device__ __forceinline__ void keep(u32* trace, u32 capacity, u32 place, u32 task, u32 head) {
         const Moment now = read_moment();
         TraceRecord r;
         r.sm_and_widths = sm_and_widths(at.begin_width, now.width);
-        r.task = task.task;
-        r.kv_head = task.kv_head;
+        r.task = task;
+        r.kv_head = head;
         r.cta = blockIdx.x;
         r.begin_ns = at.begin_ns;
         r.begin_clock = at.begin_clock;
@@ -115,7 +124,7 @@ struct TraceSpan {
         r.main_done_clock = at.whole(at.main_clock);
         r.end_clock = now.clock;
         r.end_ns = now.ns;
-        keep_record(p.trace, p.trace_capacity, task.task * p.kv_heads + task.kv_head, r);
-#endif
+        keep_record(trace, capacity, place, r);
     }
+#endif
 };

@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use cudarc::nvrtc::{result as nvrtc, sys};
 
 use crate::error::KernelError;
-use crate::spec::{Arch, KernelSpec};
+use crate::plan::Dtype;
+use crate::spec::{Arch, KernelSpec, PrefillSpec};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 16] = [
+const HEADERS: [(&str, &str); 21] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -26,15 +27,21 @@ const HEADERS: [(&str, &str); 16] = [
     ("mma.cuh", include_str!("../cuda/mma.cuh")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("partials.cuh", include_str!("../cuda/partials.cuh")),
+    ("prefill.cuh", include_str!("../cuda/prefill.cuh")),
+    ("prefill_mma.cuh", include_str!("../cuda/prefill_mma.cuh")),
+    ("prefill_wgmma.cuh", include_str!("../cuda/prefill_wgmma.cuh")),
     ("producer.cuh", include_str!("../cuda/producer.cuh")),
     ("queue.cuh", include_str!("../cuda/queue.cuh")),
     ("scout.cuh", include_str!("../cuda/scout.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
+    ("tile.cuh", include_str!("../cuda/tile.cuh")),
     ("trace.cuh", include_str!("../cuda/trace.cuh")),
     ("warpgroup.cuh", include_str!("../cuda/warpgroup.cuh")),
+    ("wgmma.cuh", include_str!("../cuda/wgmma.cuh")),
 ];
 const DECODE: &str = include_str!("../cuda/decode_kernel.cu");
 const MERGE: &str = include_str!("../cuda/merge_kernel.cu");
+const PREFILL: &str = include_str!("../cuda/prefill_kernel.cu");
 const LIMITS: &str = include_str!("../cuda/limits_kernel.cu");
 
 /// Threads of a CTA of the merge kernel: a warp for each KV head at 32 query heads over 8.
@@ -47,6 +54,9 @@ pub struct Resources {
     pub registers: u32,
     /// Bytes of spill stores and loads per thread; 0 for every configuration that is shipped.
     pub spill_bytes: u32,
+    /// Whether `ptxas` made warpgroup instructions wait for each other, or left registers as they are where a kernel
+    /// hands them from warpgroup to warpgroup; false for every configuration that is shipped.
+    pub hindered: bool,
     /// Dynamic shared memory per CTA in bytes.
     pub shared_bytes: u32,
     /// Threads per CTA.
@@ -160,13 +170,22 @@ impl Compiler {
         }
     }
 
+    /// The prefill kernel of `spec`.
+    pub fn prefill(&self, spec: &PrefillSpec) -> Result<CompiledKernel, KernelError> {
+        let options = spec.options(&self.arch)?;
+        let what = format!("prefill d{}", spec.head_dim);
+        let mut kernel = self.compile("packscope_prefill", "prefill_kernel.cu", PREFILL, &options, &what)?;
+        kernel.resources.shared_bytes = spec.shared_bytes(&self.arch)?;
+        kernel.resources.threads = spec.threads(&self.arch);
+        Ok(kernel)
+    }
+
     /// The merge kernel for a head dimension, a type, and whether it is traced.
-    pub fn merge(&self, spec: &KernelSpec) -> Result<CompiledKernel, KernelError> {
-        let bf16 = u32::from(spec.dtype == crate::plan::Dtype::Bf16);
+    pub fn merge(&self, head_dim: u32, dtype: Dtype, trace: bool) -> Result<CompiledKernel, KernelError> {
         let options = [
-            format!("-DPS_D={}", spec.head_dim),
-            format!("-DPS_BF16={bf16}"),
-            format!("-DPS_TRACE={}", u32::from(spec.trace)),
+            format!("-DPS_D={head_dim}"),
+            format!("-DPS_BF16={}", u32::from(dtype == Dtype::Bf16)),
+            format!("-DPS_TRACE={}", u32::from(trace)),
             format!("-DPS_MERGE_THREADS={MERGE_THREADS}"),
         ];
         let mut kernel = self.compile("packscope_merge", "merge_kernel.cu", MERGE, &options, "merge")?;
@@ -265,6 +284,7 @@ impl Compiler {
         let resources = Resources {
             registers: words.next()?.parse().ok()?,
             spill_bytes: words.next()?.parse().ok()?,
+            hindered: words.next()?.parse().ok()?,
             ..Resources::default()
         };
         let bytes: usize = words.next()?.parse().ok()?;
@@ -285,7 +305,8 @@ impl Compiler {
         };
         write(format!("{key}.cubin"), cubin)?;
         // The length is what shows a cubin cut short by a full disk.
-        write(format!("{key}.txt"), format!("{} {} {}\n", r.registers, r.spill_bytes, cubin.len()).as_bytes())
+        let figures = format!("{} {} {} {}\n", r.registers, r.spill_bytes, r.hindered, cubin.len());
+        write(format!("{key}.txt"), figures.as_bytes())
     }
 }
 
@@ -400,6 +421,8 @@ fn parse_log(log: &str, entry: &str) -> Resources {
     Resources {
         registers: numbers_before(" registers").first().copied().unwrap_or(0),
         spill_bytes: spilled(" bytes spill stores") + spilled(" bytes spill loads"),
+        // By their text: the numbers of these remarks differ between versions.
+        hindered: log.lines().any(|l| l.contains("serialized") || (l.contains("setmaxnreg") && l.contains("ignored"))),
         ..Resources::default()
     }
 }
@@ -423,5 +446,11 @@ mod tests {
         let r = parse_log(log, "packscope_decode");
         assert_eq!((r.registers, r.spill_bytes), (168, 80));
         assert_eq!(parse_log(log, "other").registers, 9);
+        assert!(!r.hindered);
+        let remarks = [
+            "ptxas info : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count",
+            "ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to",
+        ];
+        assert!(remarks.iter().all(|remark| parse_log(&format!("{remark}\n{log}"), "packscope_decode").hindered));
     }
 }

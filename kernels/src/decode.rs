@@ -19,6 +19,7 @@ use crate::lists::{entries, heads_per_item, items, mark_joined, merge_rows, owne
 use crate::params::{DecodeParams, Item, MergeParams, PackQuery, TraceRecord};
 use crate::plan::{DecodeShape, MergeRows, Phase, PlanArrays, Tile};
 use crate::spec::KernelSpec;
+use crate::trace::TraceBuffer;
 
 /// How the launches of a plan follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,8 +90,7 @@ pub struct Decode {
     joins: Vec<Event>,
     out: DeviceBuffer,
     out_lse: DeviceBuffer,
-    trace: DeviceBuffer,
-    trace_capacity: u32,
+    trace: TraceBuffer,
     out_values: usize,
     out_rows: usize,
     kernels: Vec<(Vec<Tile>, Resources, u32)>,
@@ -134,9 +134,6 @@ impl Call<'_> {
     }
 }
 
-/// Words before the first trace record.
-const TRACE_HEADER_WORDS: usize = 16;
-
 impl Decode {
     /// Checks the plan, compiles the kernels that it uses, and uploads its arrays. `queries` holds `[num_queries,
     /// q_heads, head_dim]` 16-bit values; it and `cache` must outlive the launches, which borrowing cannot express
@@ -161,8 +158,7 @@ impl Decode {
         }
         let out = gpu.allocate(values * 2)?;
         let out_lse = gpu.allocate(rows * 4)?;
-        let trace =
-            gpu.allocate(TRACE_HEADER_WORDS * 4 + options.trace_capacity as usize * size_of::<TraceRecord>())?;
+        let trace = TraceBuffer::new(gpu, options.trace_capacity)?;
         let phases = if options.strategy == Strategy::Fused { Vec::new() } else { plan.phases().into_owned() };
         let mut owners = owners(plan);
         if options.strategy != Strategy::Fused {
@@ -174,7 +170,7 @@ impl Decode {
         base.queries = queries.address();
         base.out = out.address();
         base.out_lse = out_lse.address();
-        base.trace = if options.trace_capacity > 0 { trace.address() } else { 0 };
+        base.trace = trace.address();
         base.trace_capacity = options.trace_capacity;
         let mut decode = Self {
             launches: Vec::new(),
@@ -186,7 +182,6 @@ impl Decode {
             out,
             out_lse,
             trace,
-            trace_capacity: options.trace_capacity,
             out_values: values,
             out_rows: rows,
             kernels: Vec::new(),
@@ -291,7 +286,8 @@ impl Decode {
 
     fn add_merge(&mut self, call: &Call<'_>, merge: &MergeRows) -> Result<(), KernelError> {
         let Call { gpu, shape, base, .. } = call;
-        let function = gpu.load(&call.compiler.merge(&call.spec(call.plan.tiles))?)?;
+        let function =
+            gpu.load(&call.compiler.merge(shape.head_dim, shape.dtype, call.options.trace_capacity > 0)?)?;
         let (rows, slots) = merge_rows(merge, call.owners);
         let mut keep = |buffer: DeviceBuffer| {
             let address = buffer.address();
@@ -429,16 +425,13 @@ impl Decode {
 
     /// Empties the trace buffer, in stream order; call it before the launch that is to be read.
     pub fn clear_trace(&self, stream: &Stream) -> Result<(), KernelError> {
-        self.trace.fill(0, stream)
+        self.trace.clear(stream)
     }
 
     /// The trace of the launches since [`Self::clear_trace`], pack by pack and head by head, and the records lost
     /// because the buffer had no place for them.
     pub fn trace(&self) -> Result<(Vec<TraceRecord>, u32), KernelError> {
-        let lost: Vec<u32> = self.trace.read(0, 1)?;
-        let mut records: Vec<TraceRecord> = self.trace.read(TRACE_HEADER_WORDS * 4, self.trace_capacity as usize)?;
-        records.retain(|record| record.end_ns != 0);
-        Ok((records, lost[0]))
+        self.trace.read()
     }
 
     /// The kernels of this call: their tiles, resources, and CTAs per SM from the compiled code.

@@ -212,6 +212,7 @@ mod sealed {
     impl Sealed for crate::params::MergeRow {}
     impl Sealed for crate::params::PackQuery {}
     impl Sealed for crate::params::Entry {}
+    impl Sealed for crate::params::PrefillItem {}
     impl Sealed for crate::TraceRecord {}
 }
 

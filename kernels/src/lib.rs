@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  cuda/*.cuh, *.cu ──► compile (NVRTC, disk cache) ──► module ──► decode: serial | streams | fused ──► outputs, trace
+//!                                                                 ├► prefill: chunks, merges ──► outputs, trace
 //!                                                                 └► limits: plain reads, mma rate
 //! ```
 //!
@@ -20,9 +21,11 @@ mod limits;
 mod lists;
 mod params;
 mod plan;
+mod prefill;
 mod spec;
 mod stop;
 mod timing;
+mod trace;
 
 pub use cache::{KvCache, KvLayout};
 pub use clock::{Pulses, Stamps, clock_step};
@@ -33,5 +36,6 @@ pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
 pub use limits::{Sweep, fill_random, mma_rate, random_value, read_time};
 pub use params::{ClockReading, TraceRecord};
 pub use plan::{DecodeShape, Dtype, MergeRows, PackTask, Phase, PlanArrays, Tile};
-pub use spec::{Arch, KernelSpec};
+pub use prefill::{Prefill, PrefillArrays, PrefillMerge, PrefillOptions, PrefillTask, RowSlots};
+pub use spec::{Arch, KernelSpec, PrefillSpec};
 pub use timing::{Protocol, Timing};

@@ -115,16 +115,69 @@ pub(crate) struct MergeParams {
     pub(crate) unused: u32,
 }
 
-/// What one CTA did for one (pack, KV head), or a merge launch for one row, as the kernel wrote it.
+/// Some query rows of a prefill chunk over a range of KV, for every query head.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrefillItem {
+    pub(crate) row_begin: u32,
+    pub(crate) num_rows: u32,
+    pub(crate) block_begin: u32,
+    pub(crate) kv_begin: u32,
+    pub(crate) kv_end: u32,
+    pub(crate) position: u32,
+    /// [`Self::NO_SLOT`] where the rows are output.
+    pub(crate) slot_begin: u32,
+    pub(crate) slot_step: u32,
+    pub(crate) task: u32,
+    pub(crate) unused: [u32; 3],
+}
+
+impl PrefillItem {
+    pub(crate) const NO_SLOT: u32 = u32::MAX;
+}
+
+/// Parameters of `packscope_prefill`; pointers are device addresses.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PrefillParams {
+    pub(crate) k_map: TensorMap,
+    pub(crate) v_map: TensorMap,
+    pub(crate) queries: u64,
+    pub(crate) k: u64,
+    pub(crate) v: u64,
+    pub(crate) out: u64,
+    pub(crate) out_lse: u64,
+    pub(crate) part_out: u64,
+    pub(crate) part_lse: u64,
+    pub(crate) items: u64,
+    pub(crate) rows: u64,
+    pub(crate) block_ids: u64,
+    pub(crate) queue: u64,
+    pub(crate) trace: u64,
+    pub(crate) stride_block: u64,
+    pub(crate) stride_head: u64,
+    pub(crate) stride_token: u64,
+    pub(crate) num_items: u32,
+    pub(crate) q_heads: u32,
+    pub(crate) group: u32,
+    pub(crate) block_shift: u32,
+    pub(crate) box_shift: u32,
+    pub(crate) scale_log2: f32,
+    pub(crate) trace_capacity: u32,
+    pub(crate) trace_begin: u32,
+}
+
+/// What one CTA did for one (pack, KV head) or one (prefill task, query head), or a merge launch for one row, as the
+/// kernel wrote it.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceRecord {
     /// Bits 0..15 `%smid`; 16..23 and 24..31 how far the two clocks were read apart at the begin and at the end,
     /// in [`Self::WIDTH_UNIT`] cycles, at most 255.
     pub(crate) sm_and_widths: u32,
-    /// Index of the pack in the plan; [`Self::MERGE`] for the first merge launch, one less for each later one.
+    /// Index of the pack in the plan; [`Self::PREFILL`] and that of the prefill task; [`Self::MERGE`] for the first merge launch, one less for each later one.
     pub task: u32,
-    /// KV head; the row, for a merge.
+    /// KV head; the query head, for prefill; the row, for a merge.
     pub kv_head: u32,
     /// `blockIdx.x` in its launch.
     pub cta: u32,
@@ -145,6 +198,8 @@ pub struct TraceRecord {
 impl TraceRecord {
     /// `task` of the records of the first merge launch.
     pub const MERGE: u32 = u32::MAX;
+    /// Added to the index of a prefill task.
+    pub const PREFILL: u32 = 1 << 30;
     /// Cycles in a step of [`ClockReading::width`].
     pub const WIDTH_UNIT: u32 = 16;
     /// A [`ClockReading::width`] that is this or more, cycles.
@@ -188,6 +243,10 @@ const _: () = {
     assert!(offset_of!(DecodeParams, stride_block) == 616);
     assert!(offset_of!(DecodeParams, num_items) == 640);
     assert!(offset_of!(DecodeParams, read_once) == 672);
+    assert!(size_of::<PrefillItem>() == 48 && align_of::<PrefillItem>() == 16);
+    assert!(size_of::<PrefillParams>() == 448 && align_of::<PrefillParams>() == 64);
+    assert!(offset_of!(PrefillParams, queries) == 256);
+    assert!(offset_of!(PrefillParams, num_items) == 376);
     assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 80);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

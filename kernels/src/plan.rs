@@ -34,7 +34,7 @@ impl Tile {
 pub struct DecodeShape {
     /// Query heads.
     pub q_heads: u32,
-    /// KV heads; divides `q_heads`, the quotient being 1, 2, 4, 8 or 16.
+    /// KV heads; divides `q_heads`, the quotient being 1, 2, 4, 8 or 16 for decode and any number for prefill.
     pub kv_heads: u32,
     /// Head dimension, 64 or 128.
     pub head_dim: u32,
@@ -53,12 +53,22 @@ impl DecodeShape {
     }
 
     pub(crate) fn check(&self) -> Result<(), KernelError> {
+        self.check_cache()?;
+        if !matches!(self.group(), 1 | 2 | 4 | 8 | 16) {
+            return Err(self.bad_heads());
+        }
+        Ok(())
+    }
+
+    fn bad_heads(&self) -> KernelError {
+        KernelError::Unsupported(format!("{} query heads over {} KV heads", self.q_heads, self.kv_heads))
+    }
+
+    /// What every kernel asks for; any number of query heads may share a KV head.
+    pub(crate) fn check_cache(&self) -> Result<(), KernelError> {
         let bad = |what: String| Err(KernelError::Unsupported(what));
-        if self.kv_heads == 0
-            || !self.q_heads.is_multiple_of(self.kv_heads)
-            || !matches!(self.group(), 1 | 2 | 4 | 8 | 16)
-        {
-            return bad(format!("{} query heads over {} KV heads", self.q_heads, self.kv_heads));
+        if self.kv_heads == 0 || self.q_heads == 0 || !self.q_heads.is_multiple_of(self.kv_heads) {
+            return Err(self.bad_heads());
         }
         if !matches!(self.head_dim, 64 | 128) {
             return bad(format!("head dimension {}; 64 and 128 exist", self.head_dim));

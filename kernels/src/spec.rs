@@ -38,6 +38,11 @@ impl Arch {
         if self.capability == 90 { "sm_90a".to_owned() } else { format!("sm_{}", self.capability) }
     }
 
+    /// Whether it has Hopper's warpgroup instructions.
+    pub fn warpgroups(&self) -> bool {
+        self.capability == 90
+    }
+
     /// Whether tiles arrive by bulk tensor copies.
     pub fn bulk_copies(&self) -> bool {
         self.capability >= 90
@@ -195,7 +200,7 @@ impl KernelSpec {
     pub(crate) fn options(&self, arch: &Arch, residency: u32) -> Result<Vec<String>, KernelError> {
         self.check()?;
         let list: Vec<String> = self.tiles.iter().enumerate().map(|(i, t)| format!("X({i},{},{})", t.m, t.n)).collect();
-        let mut options = vec![
+        let options = vec![
             format!("-DPS_D={}", self.head_dim),
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
             format!("-DPS_WARPS={}", self.consumer_warps()),
@@ -204,17 +209,105 @@ impl KernelSpec {
             format!("-DPS_ROWS={}", self.rows()),
             format!("-DPS_P_HALVES={}", self.p_halves()),
             format!("-DPS_TMA={}", u32::from(arch.bulk_copies())),
-            format!("-DPS_WGMMA={}", u32::from(arch.capability == 90)),
+            format!("-DPS_WGMMA={}", u32::from(arch.warpgroups())),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
             format!("-DPS_MIN_CTAS={residency}"),
             format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
             format!("-DPS_TILE_LIST(X)={}", list.join(" ")),
         ];
-        // An experiment's definition takes the place of ours.
-        let name = |option: &String| option.split('=').next().unwrap_or_default().to_owned();
-        options.retain(|option| !self.defines.iter().any(|d| name(d) == name(option)));
-        options.extend(self.defines.iter().cloned());
-        Ok(options)
+        Ok(with_defines(options, &self.defines))
     }
+}
+
+/// One prefill kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PrefillSpec {
+    /// Head dimension, 64 or 128.
+    pub head_dim: u32,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Writes trace records.
+    pub trace: bool,
+    /// Extra preprocessor definitions, for experiments.
+    pub defines: Vec<String>,
+}
+
+impl PrefillSpec {
+    /// The usual kernel.
+    pub fn new(head_dim: u32, dtype: Dtype, trace: bool) -> Self {
+        Self { head_dim, dtype, trace, defines: Vec::new() }
+    }
+
+    /// Whether it is the kernel of warpgroup instructions. An experiment may run the other one on a GPU that has them.
+    fn warpgroups(&self, arch: &Arch) -> bool {
+        arch.warpgroups() && !self.defines.iter().any(|d| d == "-DPS_WGMMA=0")
+    }
+
+    /// Rows of a task.
+    pub const ROWS: u32 = 128;
+
+    /// KV tokens that a CTA computes at a time. Without warpgroup instructions the fragments of K and V take registers
+    /// too.
+    pub fn tokens(&self, arch: &Arch) -> u32 {
+        if self.warpgroups(arch) { 128 } else { 64 }
+    }
+
+    /// Two warpgroups that compute and one that fetches, or eight warps that do both.
+    pub fn threads(&self, arch: &Arch) -> u32 {
+        if self.warpgroups(arch) { 384 } else { 256 }
+    }
+
+    /// Tiles of K and V that shared memory holds beside the rows of Q: as many as fit.
+    fn tiles_held(&self, arch: &Arch) -> u32 {
+        let most = if self.warpgroups(arch) { 6 } else { 4 };
+        let room = arch.shared_per_cta.saturating_sub(self.query_bytes() + Self::SCRATCH);
+        most.min(room / self.tile_bytes(arch))
+    }
+
+    /// Barriers, tasks and times, and the alignment of the whole.
+    const SCRATCH: u32 = 1024;
+
+    fn query_bytes(&self) -> u32 {
+        Self::ROWS * self.head_dim * 2
+    }
+
+    fn tile_bytes(&self, arch: &Arch) -> u32 {
+        self.tokens(arch) * self.head_dim * 2
+    }
+
+    /// Dynamic shared memory of a CTA in bytes.
+    pub fn shared_bytes(&self, arch: &Arch) -> Result<u32, KernelError> {
+        let tiles = self.tiles_held(arch);
+        if tiles < 4 {
+            let kib = arch.shared_per_cta >> 10;
+            return Err(KernelError::Unsupported(format!("prefill with {kib} KiB of shared memory")));
+        }
+        Ok(tiles * self.tile_bytes(arch) + self.query_bytes() + Self::SCRATCH)
+    }
+
+    /// Preprocessor definitions for this architecture.
+    pub(crate) fn options(&self, arch: &Arch) -> Result<Vec<String>, KernelError> {
+        let tiles = self.tiles_held(arch);
+        let options = vec![
+            format!("-DPS_D={}", self.head_dim),
+            format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
+            format!("-DPS_TRACE={}", u32::from(self.trace)),
+            format!("-DPS_WGMMA={}", u32::from(self.warpgroups(arch))),
+            format!("-DPS_ROWS={}", Self::ROWS),
+            format!("-DPS_TOKENS={}", self.tokens(arch)),
+            // A stage holds one tile for warpgroups, else a K and a V tile.
+            format!("-DPS_STAGES={}", if self.warpgroups(arch) { tiles } else { tiles / 2 }),
+            format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
+        ];
+        Ok(with_defines(options, &self.defines))
+    }
+}
+
+/// `options` with an experiment's definitions in the place of ours.
+fn with_defines(mut options: Vec<String>, defines: &[String]) -> Vec<String> {
+    let name = |option: &String| option.split('=').next().unwrap_or_default().to_owned();
+    options.retain(|option| !defines.iter().any(|d| name(d) == name(option)));
+    options.extend(defines.iter().cloned());
+    options
 }

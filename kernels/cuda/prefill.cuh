@@ -1,0 +1,214 @@
+// What the prefill kernels have in common: which task a CTA takes, where its rows lie, and how they are written.
+//
+// A task is one item for one query head. Tasks are claimed KV head by KV head, so that the cache of a head stays
+// in L2 while its query heads use it, and in a KV head in the order of the items.
+//
+// The host defines before this file:
+//   PS_ARCH, PS_D, PS_BF16, PS_TRACE   as for decode (layout.cuh)
+//   PS_WGMMA    warpgroup mma and bulk tensor copies (sm_90a), else mma.sync and cp.async
+//   PS_ROWS     rows of a task           PS_TOKENS   tokens of a tile
+//   PS_STAGES   ring stages              PS_SHARED_BYTES  shared memory that the host gives
+#pragma once
+#include "async_copy.cuh"
+#include "partials.cuh"
+#include "mma.cuh"
+#include "softmax.cuh"
+#include "tile.cuh"
+#include "trace.cuh"
+
+constexpr int kTaskRows = PS_ROWS;
+constexpr int kTokens = PS_TOKENS;
+constexpr int kTokens8 = kTokens / 8;
+constexpr int kDims8 = kDim / 8;
+constexpr int kStages = PS_STAGES;
+constexpr u32 kRowChunks = kDim / 8;  // 16-byte chunks of a row
+
+// An item for one query head, as every thread that works on it needs it.
+struct PrefillTask {
+    u32 row_begin, num_rows;
+    u32 block_begin;
+    u32 kv_begin, tokens;
+    int visible;  // tokens from kv_begin on that row 0 would see of a KV without end; each later row one more
+    u32 slot_begin, slot_step;
+    u32 number, head;
+
+    __device__ __forceinline__ u32 tiles() const { return (tokens + kTokens - 1) / kTokens; }
+
+    // Tokens from kv_begin on that row `row` sees.
+    __device__ __forceinline__ u32 seen_by(u32 row) const { return min(max(visible + (int)row, 0), (int)tokens); }
+};
+
+__device__ __forceinline__ u32 prefill_tasks(const PrefillParams& p) { return p.num_items * p.q_heads; }
+
+// Task `place` of the queue.
+__device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p, u32 place) {
+    const u32 of_kv_head = p.num_items * p.group;
+    const u32 kv_head = place / of_kv_head, within = place % of_kv_head;
+    const uint4* at = (const uint4*)(p.items + within / p.group);
+    const uint4 a = __ldg(at), b = __ldg(at + 1), c = __ldg(at + 2);
+    PrefillTask task;
+    task.row_begin = a.x;
+    task.num_rows = a.y;
+    task.block_begin = a.z;
+    task.kv_begin = a.w;
+    task.tokens = b.x - a.w;
+    task.visible = (int)(b.y + 1 - a.w);
+    task.slot_begin = b.z;
+    task.slot_step = b.w;
+    task.number = c.x;
+    task.head = kv_head * p.group + within % p.group;
+    return task;
+}
+
+// By the one thread that claims for its CTA. The last CTA out resets the counters.
+__device__ __forceinline__ u32 claim_prefill(const PrefillParams& p) {
+    const u32 place = atomicAdd(p.queue, 1u);
+    if (place >= prefill_tasks(p) && atomicAdd(p.queue + 1, 1u) + 1 == gridDim.x) {
+        p.queue[0] = 0;
+        p.queue[1] = 0;
+    }
+    return place;
+}
+
+// Row of Q and of the output.
+__device__ __forceinline__ u32 row_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
+    return p.rows == nullptr ? task.row_begin + row : __ldg(p.rows + task.row_begin + row);
+}
+
+// The rows of Q of a task, by `kCopiers` threads of which this is number `thread`. Places of rows that the task
+// has not keep what they held: nothing reads across rows.
+template <u32 kCopiers>
+__device__ __forceinline__ void copy_queries(const PrefillParams& p, const PrefillTask& task, u32 queries, u32 thread) {
+#pragma unroll 1
+    for (u32 i = thread; i < task.num_rows * kRowChunks; i += kCopiers) {
+        const u32 row = i / kRowChunks, chunk = i % kRowChunks;
+        const u64 from = (u64)row_of(p, task, row) * p.q_heads + task.head;
+        copy_16(tile_address<kTaskRows>(queries, row, chunk), p.queries + from * kDim + chunk * 8, true);
+    }
+}
+
+// Softmax state and output of the two rows whose accumulators a lane holds.
+struct PrefillState {
+    float o[kDims8][4];
+    float m[2];  // running maximum but for kMaxSlack, log2 domain
+    float l[2];  // running sum of this lane's columns
+
+    __device__ __forceinline__ PrefillState() {
+#pragma unroll
+        for (int j = 0; j < kDims8; ++j) o[j][0] = o[j][1] = o[j][2] = o[j][3] = 0.0f;
+        m[0] = m[1] = -PS_INF;
+        l[0] = l[1] = 0.0f;
+    }
+
+    // The output so far under the maximum of the tile that comes.
+    __device__ __forceinline__ void rescale(const float (&by)[2]) {
+        if (!__any_sync(0xffffffffu, by[0] != 1.0f || by[1] != 1.0f)) return;
+#pragma unroll
+        for (int j = 0; j < kDims8; ++j) {
+#pragma unroll
+            for (int c = 0; c < 4; ++c) o[j][c] *= by[c >> 1];
+        }
+    }
+};
+
+// Weights are taken under a maximum that may lie this much, in powers of two, below the true one: it seldom moves after
+// the first tiles then, and the output so far need not be rescaled. A weight of 2^8 is as exact as one of 1.
+constexpr float kMaxSlack = 8.0f;
+
+// Turns the scores of a tile into weights, in place, and tells by what the output so far must `shrink`. Row r of
+// the lane's two sees the first `seen[r]` columns of the tile counted from its own first, which may be none; only a
+// tile that is `kMasked` asks.
+template <bool kMasked>
+__device__ __forceinline__ void softmax_tile(float (&s)[kTokens8][4], PrefillState& state, float (&shrink)[2],
+                                             float scale, const int (&seen)[2]) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        // Two chains for each row: one warp of a scheduler is alone with its latencies.
+        float top[2] = {-PS_INF, -PS_INF}, sum[2] = {0.0f, 0.0f};
+#pragma unroll
+        for (int j = 0; j < kTokens8; ++j) {
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+                float& x = s[j][2 * r + c];
+                if (kMasked && j * 8 + c >= seen[r]) x = -PS_INF;
+                top[c] = fmaxf(top[c], x);
+            }
+        }
+        const float most = quad_max(fmaxf(top[0], top[1])) * scale;
+        const float m = most > state.m[r] + kMaxSlack ? most : state.m[r];
+        // A row that has seen no token yet: 0 rather than exp2(nan).
+        const float base = kMasked && m == -PS_INF ? 0.0f : m;
+        shrink[r] = exp2_fast(state.m[r] - base);
+        state.m[r] = m;
+#pragma unroll
+        for (int j = 0; j < kTokens8; ++j) {
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+                float& x = s[j][2 * r + c];
+                x = exp2_fast(x * scale - base);
+                sum[c] += x;
+            }
+        }
+        state.l[r] = state.l[r] * shrink[r] + (sum[0] + sum[1]);
+    }
+}
+
+// Four registers of each of four lanes, exchanged so that lane i gets what all four hold at i.
+__device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 quad_lane) {
+#pragma unroll
+    for (int step = 1; step <= 2; step *= 2) {
+        const bool high = quad_lane & step;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int lo = step == 1 ? 2 * i : i, hi = lo + step;
+            const u32 got = __shfl_xor_sync(0xffffffffu, high ? v[lo] : v[hi], step);
+            if (high) {
+                v[lo] = got;
+            } else {
+                v[hi] = got;
+            }
+        }
+    }
+}
+
+// Row `r` (0 or 1) of this lane as 16-bit output; 16 bytes a lane, so that a quad writes 64 at once.
+__device__ __forceinline__ void write_output(const PrefillState& state, u16* out, int r, u32 quad_lane, bool real) {
+#pragma unroll
+    for (int j = 0; j < kDims8; j += 4) {
+        u32 v[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) v[i] = pack_halves(state.o[j + i][2 * r], state.o[j + i][2 * r + 1]);
+        transpose_quad(v, quad_lane);
+        if (real) *(uint4*)(out + (j + quad_lane) * 8) = make_uint4(v[0], v[1], v[2], v[3]);
+    }
+}
+
+// Divides the lane's rows by their sums and writes them, as output or as partials. `row` is the first of the two,
+// the other lies 8 below.
+__device__ __forceinline__ void finish_rows(const PrefillParams& p, const PrefillTask& task, PrefillState& state,
+                                            u32 row, u32 quad_lane) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const float sum = quad_sum(state.l[r]), lse = row_lse(state.m[r], sum);
+        const float inverse = sum > 0.0f ? reciprocal_fast(sum) : 0.0f;
+#pragma unroll
+        for (int j = 0; j < kDims8; ++j) {
+            state.o[j][2 * r] *= inverse;
+            state.o[j][2 * r + 1] *= inverse;
+        }
+        const u32 nth = row + r * 8;
+        const bool real = nth < task.num_rows;
+        if (task.slot_begin == kNoSlot) {
+            const u64 at = (u64)(real ? row_of(p, task, nth) : 0) * p.q_heads + task.head;
+            write_output(state, p.out + at * kDim, r, quad_lane, real);
+            if (real && p.out_lse != nullptr && quad_lane == 0) p.out_lse[at] = lse;
+        } else if (real) {
+            const u64 at = (u64)(task.slot_begin + nth * task.slot_step) * p.q_heads + task.head;
+#pragma unroll
+            for (int j = 0; j < kDims8; j += 2) {
+                store_fragments(p.part_out + at * kDim + j * 8, quad_lane, state.o[j], state.o[j + 1], r);
+            }
+            if (quad_lane == 0) p.part_lse[at] = lse;
+        }
+    }
+}

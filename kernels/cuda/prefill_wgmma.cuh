@@ -1,0 +1,360 @@
+// The prefill kernel of Hopper: a warpgroup that fetches and two that compute, each 64 rows of a task.
+//
+//   warps 0, 1 ──► K and V by bulk copies ──► ring ──┐
+//   warps 2, 3 ──► Q, task ──────────────────────────┴──► warpgroups 1 and 2: S = Q K^T, softmax, O += P V
+//
+// KV is walked from its end: the tiles that the causal bound cuts come first, and all others need no comparison.
+// K of a tile lies in the ring before V of the tile that was computed before it, as the consumers want them.
+#pragma once
+#include "prefill.cuh"
+#include "wgmma.cuh"
+
+constexpr int kConsumerWarps = 8;
+constexpr int kConsumerThreads = kConsumerWarps * 32;
+constexpr int kWarpgroup = 128;
+constexpr int kThreads = kWarpgroup + kConsumerThreads;
+// Of the fetching warpgroup, those that ask for K and V, and the others, which copy Q. To issue a bulk copy takes a
+// warp some 70 cycles: one warp alone would be too slow for tiles of 32 copies, as blocks of 16 tokens make them.
+constexpr u32 kTileWarps = 2;
+constexpr u32 kQueryThreads = kWarpgroup - kTileWarps * 32;
+constexpr int kStageBytes = kTokens * kDim * 2;
+constexpr int kQueryBytes = kTaskRows * kDim * 2;
+static_assert(kTaskRows == 128 && kTokens == 128, "the warpgroup instructions below are written for 128 x 128");
+
+// Named barriers, behind that of the whole CTA.
+constexpr int kFetchBarrier = 1;
+constexpr int kGroupBarrier = 2;  // one a consumer warpgroup
+constexpr int kTailBarrier = 4;
+
+// Tasks under way: one is computed while the next is claimed and its first tiles are fetched.
+constexpr u32 kTasks = 2;
+
+struct PrefillScratch {
+    u64 full[kStages];
+    u64 empty[kStages];
+    u64 task_full[kTasks];
+    u64 task_empty[kTasks];
+    u64 query_full;
+    u64 query_empty;
+    PrefillTask tasks[kTasks];  // no rows: the end
+    TraceTimes times[PS_TRACE ? kConsumerWarps : 1];
+
+    // By one thread, before all others begin.
+    __device__ __forceinline__ void init() {
+        for (int i = 0; i < kStages; ++i) {
+            barrier_init(smem_address(&full[i]), 1);
+            barrier_init(smem_address(&empty[i]), kConsumerWarps);
+        }
+        for (int i = 0; i < kTasks; ++i) {
+            barrier_init(smem_address(&task_full[i]), 1);
+            barrier_init(smem_address(&task_empty[i]), kConsumerThreads);
+        }
+        barrier_init(smem_address(&query_full), kQueryThreads);
+        barrier_init(smem_address(&query_empty), kConsumerThreads);
+        fence_barrier_init();
+    }
+};
+
+struct PrefillShared {
+    alignas(1024) u8 ring[kStages][kStageBytes];
+    alignas(1024) u8 queries[kQueryBytes];
+    PrefillScratch scratch;
+};
+static_assert(sizeof(PrefillShared) <= PS_SHARED_BYTES, "the host gives the kernel enough shared memory");
+
+// What a warpgroup takes and gives of the registers of its CTA.
+template <int kRegisters>
+__device__ __forceinline__ void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// Rows of V past the last token may hold anything, NaN included, and would meet a zero of P: the consumers clear
+// them in shared memory.
+__device__ __forceinline__ void clear_rows(u32 stage, u32 valid, u32 thread) {
+#pragma unroll 1
+    for (u32 i = valid * kRowChunks + thread; i < kTokens * kRowChunks; i += kConsumerThreads) {
+        const u32 address = tile_address<kTokens>(stage, i / kRowChunks, i % kRowChunks);
+        asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(address), "r"(0) : "memory");
+    }
+}
+
+// The first warpgroup.
+struct PrefillFetch {
+    const PrefillParams& p;
+    PrefillShared& shared;
+    u32 thread;
+    RingCursor<kStages> cursor;  // of those that copy K and V
+    u32 query_parity;            // of the others
+
+    __device__ __forceinline__ PrefillFetch(const PrefillParams& params, PrefillShared& memory)
+        : p(params), shared(memory), thread(threadIdx.x), query_parity(1) {}
+
+    // This thread copies half `part % kHalves` of box `part / kHalves` of each tile.
+    static constexpr u32 kHalves = kDim / 64;
+    __device__ __forceinline__ u32 part() const { return (thread & 31) * kTileWarps + (thread >> 5); }
+    __device__ __forceinline__ u32 box() const { return part() / kHalves; }
+    __device__ __forceinline__ u32 half() const { return part() % kHalves; }
+
+    // Block of this lane's box of tile `tile`.
+    __device__ __forceinline__ u32 block_at(const PrefillTask& task, int tile) {
+        const u32 token = tile * kTokens + (box() << p.box_shift);
+        const bool real = tile >= 0 && token < task.tokens;
+        return real ? __ldg(p.block_ids + task.block_begin + ((task.kv_begin + token) >> p.block_shift)) : 0;
+    }
+
+    // One K or V tile. Boxes past the last token are not fetched.
+    __device__ __forceinline__ void load_tile(const TensorMap* map, const PrefillTask& task, u32 kv_head, u32 tile,
+                                              u32 block) {
+        const u32 left = task.tokens - tile * kTokens, shift = p.box_shift;
+        const u32 boxes = (min(left, (u32)kTokens) + (1u << shift) - 1) >> shift;
+        const u32 bar = smem_address(&shared.scratch.full[cursor.stage]);
+        barrier_wait(smem_address(&shared.scratch.empty[cursor.stage]), cursor.parity ^ 1);
+        __syncwarp();
+        // Bytes of the other warp may come before they are expected: the phase waits for this arrival.
+        if (thread == 0) barrier_expect(bar, (boxes << shift) * (kDim * 2));
+        __syncwarp();
+        if (box() < boxes) {
+            const u32 token = (task.kv_begin + tile * kTokens + (box() << shift)) & ((1u << p.block_shift) - 1);
+            copy_box(smem_address(shared.ring[cursor.stage]) + half() * (kTokens * 128) + (box() << shift) * 128, map,
+                     bar, half() * 64, token, kv_head, block, false);
+        }
+        cursor.advance();
+    }
+
+    // The blocks of a tile are asked for while the tile before it is fetched.
+    __device__ __forceinline__ void load_kv(const PrefillTask& task) {
+        const u32 kv_head = task.head / p.group;
+        const int last = (int)task.tiles() - 1;
+        u32 block = block_at(task, last), late = 0;
+#pragma unroll 1
+        for (int tile = last; tile >= 0; --tile) {
+            const u32 next = block_at(task, tile - 1);
+            load_tile(&p.k_map, task, kv_head, tile, block);
+            if (tile < last) load_tile(&p.v_map, task, kv_head, tile + 1, late);
+            late = block;
+            block = next;
+        }
+        if (last >= 0) load_tile(&p.v_map, task, kv_head, 0, late);
+    }
+
+    // By the other warps: Q for the consumers, once they have given back that before.
+    __device__ __forceinline__ void hand_queries(const PrefillTask& task) {
+        barrier_wait(smem_address(&shared.scratch.query_empty), query_parity);
+        query_parity ^= 1;
+        copy_queries<kQueryThreads>(p, task, smem_address(shared.queries), thread - kTileWarps * 32);
+        barrier_arrive_on_copies(smem_address(&shared.scratch.query_full));
+    }
+
+    // By one thread. The task is read from shared memory wherever it is wanted: registers are short.
+    __device__ __forceinline__ void claim(const RingCursor<kTasks>& at) {
+        PrefillTask& task = shared.scratch.tasks[at.stage];
+        const u32 place = claim_prefill(p);
+        barrier_wait(smem_address(&shared.scratch.task_empty[at.stage]), at.parity ^ 1);
+        if (place < prefill_tasks(p)) {
+            task = load_prefill_task(p, place);
+        } else {
+            task.num_rows = 0;
+        }
+        barrier_arrive(smem_address(&shared.scratch.task_full[at.stage]));
+    }
+
+    __device__ __forceinline__ void run() {
+        if (thread == 0) {
+            prefetch_map(&p.k_map);
+            prefetch_map(&p.v_map);
+        }
+        RingCursor<kTasks> at;
+#pragma unroll 1
+        for (;; at.advance()) {
+            if (thread == 0) claim(at);
+            sync_threads(kFetchBarrier, kWarpgroup);
+            const PrefillTask& task = shared.scratch.tasks[at.stage];
+            if (task.num_rows == 0) break;
+            if (thread < kTileWarps * 32) {
+                load_kv(task);
+            } else {
+                hand_queries(task);
+            }
+        }
+    }
+};
+
+// The other two.
+struct PrefillConsumer {
+    const PrefillParams& p;
+    PrefillShared& shared;
+    u32 group;  // 0 or 1
+    u32 thread, lane, warp;  // within the warpgroup
+    RingCursor<kStages> cursor;
+
+    __device__ __forceinline__ PrefillConsumer(const PrefillParams& params, PrefillShared& memory)
+        : p(params), shared(memory), group(__shfl_sync(0xffffffffu, threadIdx.x / kWarpgroup - 1, 0)),
+          thread(threadIdx.x % kWarpgroup), lane(threadIdx.x & 31), warp(thread >> 5) {}
+
+    __device__ __forceinline__ u32 row() const { return group * 64 + warp * 16 + (lane >> 2); }
+    __device__ __forceinline__ u32 stage(u32 number) const { return smem_address(shared.ring[number]); }
+
+    __device__ __forceinline__ void wait_stage(const RingCursor<kStages>& at) {
+        barrier_wait(smem_address(&shared.scratch.full[at.stage]), at.parity);
+    }
+    __device__ __forceinline__ void release_stage(u32 number) {
+        if (lane == 0) barrier_arrive(smem_address(&shared.scratch.empty[number]));
+    }
+
+    // Begins S = Q K^T.
+    __device__ __forceinline__ void begin_scores(float (&s)[kTokens8][4], u32 stage) {
+        const u64 q = matrix_descriptor(smem_address(shared.queries) + group * (64 * 128));
+        const u64 t = matrix_descriptor(stage);
+        warpgroup_fence();
+#pragma unroll
+        for (int k = 0; k < kDim / 16; ++k) {
+            const u32 half = (k / 4) * 128, step = (k % 4) * 32;
+            warpgroup_mma_128(s, descriptor_at(q, half * kTaskRows + step), descriptor_at(t, half * kTokens + step), k > 0);
+        }
+        warpgroup_commit();
+    }
+
+    // Begins O += P V.
+    __device__ __forceinline__ void begin_accumulate(float (&o)[kDims8][4], const u32 (&weights)[kTokens / 16][4],
+                                                     u32 stage) {
+        const u64 t = matrix_descriptor(stage, kTokens * 128);
+        warpgroup_fence();
+#pragma unroll
+        for (int k = 0; k < kTokens / 16; ++k) {
+            if constexpr (kDim == 128) {
+                warpgroup_mma_transposed_128(o, weights[k], descriptor_at(t, k * 2048));
+            } else {
+                warpgroup_mma_transposed_64(o, weights[k], descriptor_at(t, k * 2048));
+            }
+        }
+        warpgroup_commit();
+    }
+
+    __device__ __forceinline__ void seen_in(int (&seen)[2], const PrefillTask& task, u32 tile) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            seen[r] = (int)task.seen_by(row() + r * 8) - (int)(tile * kTokens) - (int)(lane & 3) * 2;
+        }
+    }
+
+    // Tile `tile`, and O += P V of the one computed before it.
+    //
+    //   tensor cores   QK j, PV j+1       QK j-1, PV j
+    //   warps                 softmax j          softmax j-1
+    //
+    // The two warpgroups find their own rhythm. On an H200, to make them issue their products in turns, as
+    // FlashAttention-3 does, was slower (153 us instead of 151 for 1,024 rows at 12,288 tokens), and so was to hold
+    // ptxas to finishing the exponentials before it waits for PV (155).
+    template <bool kMasked>
+    __device__ __forceinline__ void step(const PrefillTask& task, PrefillState& state, float (&s)[kTokens8][4],
+                                         u32 (&weights)[kTokens / 16][4], u32 tile) {
+        float shrink[2];
+        int seen[2];
+        const u32 k_stage = cursor.stage;
+        wait_stage(cursor);
+        begin_scores(s, stage(k_stage));
+        cursor.advance();
+        wait_stage(cursor);
+        begin_accumulate(state.o, weights, stage(cursor.stage));
+        warpgroup_wait<1>();
+        release_stage(k_stage);
+        if (kMasked) seen_in(seen, task, tile);
+        softmax_tile<kMasked>(s, state, shrink, p.scale_log2, seen);
+        warpgroup_wait<0>();
+        release_stage(cursor.stage);
+        cursor.advance();
+        pack_weights(weights, s);
+        state.rescale(shrink);
+    }
+
+    __device__ __forceinline__ void first_step(const PrefillTask& task, PrefillState& state, float (&s)[kTokens8][4],
+                                               u32 (&weights)[kTokens / 16][4], u32 tile) {
+        float shrink[2];
+        int seen[2];
+        begin_scores(s, stage(cursor.stage));
+        warpgroup_wait<0>();
+        release_stage(cursor.stage);
+        cursor.advance();
+        seen_in(seen, task, tile);
+        softmax_tile<true>(s, state, shrink, p.scale_log2, seen);
+        pack_weights(weights, s);
+    }
+
+    // V of the last tile of KV, which comes behind K of the tile before it, if there is one.
+    __device__ __forceinline__ void clear_tail(u32 valid, u32 tiles) {
+        RingCursor<kStages> v = cursor;
+        if (tiles > 1) v.advance();
+        wait_stage(v);
+        clear_rows(stage(v.stage), valid, group * kWarpgroup + thread);
+        fence_async_proxy();
+        sync_threads(kTailBarrier, kConsumerThreads);
+    }
+
+    __device__ __forceinline__ void release_queries() { barrier_arrive(smem_address(&shared.scratch.query_empty)); }
+
+    // Tasks are counted, not followed by a cursor: with one more the compiler loses sight of the stages being the same
+    // in all lanes, takes every descriptor through vector registers, and the kernel loses 8 % of its speed.
+    __device__ __forceinline__ PrefillTask take_task(u32 nth) {
+        const u32 place = nth % kTasks;
+        barrier_wait(smem_address(&shared.scratch.task_full[place]), nth / kTasks & 1);
+        const PrefillTask task = shared.scratch.tasks[place];
+        barrier_arrive(smem_address(&shared.scratch.task_empty[place]));
+        return task;
+    }
+
+    __device__ __forceinline__ void tiles(const PrefillTask& task, PrefillState& state, TraceSpan& span) {
+        float s[kTokens8][4];
+        u32 weights[kTokens / 16][4];
+        const u32 tiles = task.tiles();
+        // Tiles that every row of this warpgroup sees whole.
+        const u32 whole = task.seen_by(group * 64) / kTokens;
+        wait_stage(cursor);
+        span.first_tile();
+        first_step(task, state, s, weights, tiles - 1);
+        const u32 valid = task.tokens - (tiles - 1) * kTokens;
+        if (valid < kTokens) clear_tail(valid, tiles);
+        u32 tile = tiles - 1;
+#pragma unroll 1
+        while (tile > whole) step<true>(task, state, s, weights, --tile);
+#pragma unroll 1
+        while (tile > 0) step<false>(task, state, s, weights, --tile);
+        release_queries();
+        wait_stage(cursor);
+        begin_accumulate(state.o, weights, stage(cursor.stage));
+        warpgroup_wait<0>();
+        release_stage(cursor.stage);
+        cursor.advance();
+    }
+
+    __device__ __forceinline__ void run() {
+#pragma unroll 1
+        for (u32 nth = 0;; ++nth) {
+            const PrefillTask task = take_task(nth);
+            if (task.num_rows == 0) break;
+            barrier_wait(smem_address(&shared.scratch.query_full), nth & 1);
+            TraceSpan span(shared.scratch.times, kWarpgroup / 32);
+            span.begin();
+            // Ordinary copies brought Q; each thread has seen all of them.
+            fence_async_proxy();
+            sync_threads(kGroupBarrier + group, kWarpgroup);
+            PrefillState state;
+            if (task.tokens > 0) {
+                tiles(task, state, span);
+            } else {
+                release_queries();
+            }
+            span.main_done();
+            finish_rows(p, task, state, row(), lane & 3);
+#if PS_TRACE
+            if (group == 0 && thread == 0) {
+                span.keep(p.trace, p.trace_capacity, p.trace_begin + task.number * p.q_heads + task.head,
+                          kPrefillTask + task.number, task.head);
+            }
+#endif
+        }
+    }
+};
