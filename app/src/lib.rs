@@ -6,4 +6,5 @@ pub mod cli;
 pub mod picture;
 pub mod plot;
 pub mod samples;
+mod shown;
 pub mod window;

@@ -1,15 +1,15 @@
 //! Pictures without a display: the timeline's own layout as SVG, and PNG from it.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use anyhow::Context as _;
 use egui::{Color32, Rect, pos2, vec2};
-use engine::capture::{Capture, write_atomically};
+use engine::capture::Capture;
 use engine::metrics;
 use engine::plan::CtaRole;
 use engine::units::Nanos;
 
+use crate::shown;
 use crate::window::lanes::Lanes;
 use crate::window::panels::entity_colour;
 use crate::window::panels::timeline::layout::{Layout, View, ticks};
@@ -24,7 +24,7 @@ pub(crate) fn hex(colour: Color32) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    shown::line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 pub(crate) fn text(out: &mut String, x: f32, y: f32, size: u32, fill: Color32, text: &str) {
@@ -187,11 +187,11 @@ pub fn compare_svg(captures: &[Capture]) -> String {
     document(y + 6.0, &body)
 }
 
-/// Draws an SVG into a PNG file, written whole or not at all.
+/// Draws an SVG; the bytes of a PNG file.
 ///
 /// # Errors
-/// Where the SVG does not parse or the file cannot be written.
-pub fn png(svg: &str, path: &Path) -> anyhow::Result<()> {
+/// Where the SVG does not parse.
+pub fn png(svg: &str) -> anyhow::Result<Vec<u8>> {
     let mut options = resvg::usvg::Options::default();
     // The window's own font, so that a machine without any draws the same letters.
     if let Some(font) = egui::FontDefinitions::default().font_data.get("Ubuntu-Light") {
@@ -206,6 +206,5 @@ pub fn png(svg: &str, path: &Path) -> anyhow::Result<()> {
     let size = tree.size().to_int_size();
     let mut image = resvg::tiny_skia::Pixmap::new(size.width(), size.height()).context("the picture is empty")?;
     resvg::render(&tree, resvg::tiny_skia::Transform::default(), &mut image.as_mut());
-    write_atomically(path, "writing the picture", &image.encode_png().context("encoding the picture")?)?;
-    Ok(())
+    image.encode_png().context("encoding the picture")
 }

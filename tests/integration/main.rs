@@ -21,8 +21,11 @@ mod gpu_ends;
 #[cfg(target_os = "linux")]
 mod gpu_faults;
 mod hybrid;
+#[cfg(target_os = "linux")]
+mod interrupted;
 mod least_traffic;
 mod numbering;
+mod outputs;
 mod perfetto;
 mod perfetto_wire;
 mod plans;
@@ -31,6 +34,7 @@ mod program;
 mod published;
 mod runs;
 mod schedulers;
+mod shown;
 mod simulation;
 mod window;
 mod window_gpu;

@@ -26,10 +26,9 @@ fn read(name: &str) -> Capture {
 }
 
 fn trace(capture: &Capture) -> Trace {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.pftrace");
-    write_perfetto(&path, capture, &[]).unwrap();
-    Trace::of(&fs::read(path).unwrap())
+    let mut bytes = Vec::new();
+    write_perfetto(&mut bytes, capture, &[]).unwrap();
+    Trace::of(&bytes)
 }
 
 fn simulated(spec: &BatchSpec, scheduler: &str, strategy: Strategy) -> Capture {
@@ -235,10 +234,9 @@ fn the_run_tells_device_clock_alignment_counts_and_what_is_missing() {
     let (spans, first) = (capture.spans.len(), capture.spans.get(0));
     capture.spans = Spans::from_unsorted(capture.spans.iter().skip(1).collect());
     capture.warnings.push(capture::Warning { text: "1 trace records were lost".to_owned() });
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.pftrace");
-    write_perfetto(&path, &capture, &["its end".to_owned()]).unwrap();
-    let trace = Trace::of(&fs::read(path).unwrap());
+    let mut bytes = Vec::new();
+    write_perfetto(&mut bytes, &capture, &["its end".to_owned()]).unwrap();
+    let trace = Trace::of(&bytes);
     assert_eq!(trace.of_category(&CTAS).count(), spans - 1);
     let gone = (u64::from(first.launch), u64::from(first.cta));
     assert!(trace.of_category(&CTAS).all(|slice| (slice.number("launch"), slice.number("cta")) != gone));
@@ -297,12 +295,12 @@ fn damaged_spans_leave_a_trace_whose_slices_still_nest() {
 
 #[test]
 fn the_same_capture_gives_the_same_bytes() {
-    let folder = tempfile::tempdir().unwrap();
-    let bytes = |name: &str| {
-        write_perfetto(&folder.path().join(name), &read(FIXTURES[1]), &[]).unwrap();
-        fs::read(folder.path().join(name)).unwrap()
+    let bytes = || {
+        let mut bytes = Vec::new();
+        write_perfetto(&mut bytes, &read(FIXTURES[1]), &[]).unwrap();
+        bytes
     };
-    assert_eq!(bytes("a"), bytes("b"));
+    assert_eq!(bytes(), bytes());
 }
 
 #[test]

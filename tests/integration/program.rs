@@ -1,5 +1,6 @@
 //! Driving the real program.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -27,7 +28,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let ran = Self {
             code: output.status.code().expect("ended by a signal"),
@@ -59,14 +60,29 @@ impl Ran {
     }
 }
 
-/// Runs the program in a folder, with no display.
-pub(crate) fn packscope_in(folder: &Path, args: &[&str]) -> Ran {
-    let mut command = Command::new(&*PROGRAM);
+/// The program, to be run in a folder, with no display.
+pub(crate) fn command_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Command {
+    without_display(Command::new(&*PROGRAM), folder, args)
+}
+
+/// A shell in a folder that runs `script`; `"$@"` in it are the program and its arguments.
+pub(crate) fn shell_in(folder: &Path, script: &str, args: &[&str]) -> Ran {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh"]).arg(&*PROGRAM);
+    Ran::of(without_display(shell, folder, args).output().unwrap())
+}
+
+fn without_display(mut command: Command, folder: &Path, args: &[impl AsRef<OsStr>]) -> Command {
     command.current_dir(folder).args(args);
     for name in ["DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "PACKSCOPE_LOG"] {
         command.env_remove(name);
     }
-    Ran::of(command.output().unwrap())
+    command
+}
+
+/// Runs the program in a folder, with no display.
+pub(crate) fn packscope_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Ran {
+    Ran::of(command_in(folder, args).output().unwrap())
 }
 
 /// Runs the program, with no display.

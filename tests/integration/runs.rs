@@ -102,7 +102,7 @@ fn a_capture_written_by_run_verifies_and_exports() {
 #[test]
 fn without_a_command_or_display_the_demo_runs_and_leaves_its_files() {
     let folder = tempfile::tempdir().unwrap();
-    let ran = packscope_in(folder.path(), &[]);
+    let ran = packscope_in(folder.path(), &[""; 0]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stderr.contains("no display") && ran.stderr.contains("packscope demo"), "{}", ran.stderr);
     for word in ["serial", "streams", "fused", "query-centric", "simulated", "vs first"] {

@@ -49,7 +49,7 @@ pub(crate) enum Command {
 pub(crate) struct BatchArgs {
     /// A batch file (.ron) or the name of a sample.
     #[arg(value_name = "BATCH")]
-    pub(crate) file: Option<String>,
+    pub(crate) file: Option<PathBuf>,
     /// A tree: nodes per level '_' tokens per node, such as 1,4,256_32,256,32.
     #[arg(long, value_name = "NODES_TOKENS")]
     pub(crate) tree: Option<String>,
@@ -89,7 +89,7 @@ pub(crate) struct DeviceArgs {
     /// A device by name, a device file (.ron), or 'detect' for the GPU that is here [default: the GPU
     /// that is here, else h200-sxm].
     #[arg(long, value_name = "NAME|FILE.ron|detect")]
-    pub(crate) device: Option<String>,
+    pub(crate) device: Option<PathBuf>,
     /// What runs the plan.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub(crate) backend: Backend,
@@ -270,7 +270,7 @@ pub(crate) struct VerifyArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ViewArgs {
     /// A batch file, the name of a sample, or a capture.
-    pub(crate) file: String,
+    pub(crate) file: PathBuf,
 }
 
 /// `bench`.

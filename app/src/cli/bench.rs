@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::cancel::Cancel;
-use engine::capture::write_atomically;
+use engine::capture::Outputs;
 use engine::export::{RunJson, SCHEMA};
 use engine::hw::Device;
 use engine::session::{self, PlanOptions, RunOptions, Runner};
@@ -15,14 +14,14 @@ use engine::workload::{self, Batch, BatchSpec};
 use serde_json::json;
 
 use super::args::{BenchArgs, BenchSet};
-use super::convert::write_pictures;
+use super::convert::add_pictures;
 use super::fault::{Fault, Outcome};
 use super::figures::{percent, ratio};
 use super::peers::Peers;
 use super::published::Times;
 use super::sets::{Case, Set, Way};
 use super::table::Table;
-use super::{bench_measured, bench_pod, figures, input, output, published, sets};
+use super::{bench_measured, bench_pod, figures, input, interrupt, output, published, sets};
 use crate::chart::Bars;
 
 /// The command.
@@ -170,16 +169,16 @@ fn makespan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, way: Way, device: &Device
         ..PlanOptions::new(device)
     };
     let planned = session::plan_batch(Arc::clone(spec), Arc::clone(batch), &options)?;
-    Ok(session::simulate(&planned, &RunOptions::default(), &Cancel::default())?.makespan().as_f64())
+    Ok(session::simulate(&planned, &RunOptions::default(), interrupt::cancel())?.makespan().as_f64())
 }
 
 fn write_files(bars: &Bars, text: &str, key: &str, folder: &Path) -> Outcome<Vec<PathBuf>> {
-    std::fs::create_dir_all(folder).map_err(engine::Error::io("making the folder", folder))?;
+    let mut outputs = Outputs::default();
+    outputs.folder(folder, "writing the benchmark's folder")?;
     let [table, svg, png] = ["txt", "svg", "png"].map(|end| folder.join(format!("bench-{key}.{end}")));
-    write_atomically(&table, "writing the table", text.as_bytes())?;
-    let mut files = vec![table];
-    files.extend(write_pictures(&bars.svg(), Some(&svg), Some(&png))?);
-    Ok(files)
+    outputs.add(&table, "writing the table", text.as_bytes())?;
+    add_pictures(&mut outputs, &bars.svg(), Some(&svg), Some(&png))?;
+    Ok(outputs.commit()?)
 }
 
 fn comparison_text(set: &Set, device: &Device, times: &Times, refused: &[(usize, usize, String)]) -> String {

@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use engine::cancel::Cancel;
 use engine::export::{RunJson, SCHEMA};
 use engine::hw::Device;
 use engine::metrics::{Floor, Limits};
 use engine::session::{self, PlanOptions, Runner};
-use engine::units::Nanos;
+use engine::units::{Nanos, counted};
 use serde_json::{Value, json};
 
 use super::args::BenchArgs;
@@ -16,7 +15,7 @@ use super::figures::ratio;
 use super::peers::{Peers, over};
 use super::sets::{Case, Set};
 use super::table::Table;
-use super::{figures, input, measured_runs, output};
+use super::{figures, input, interrupt, measured_runs, output};
 
 /// One configuration under one way.
 struct Row {
@@ -39,7 +38,7 @@ pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Ru
     let schedulers = or(&args.schedulers, &choice.scheduler);
     let ways = input::ways(device, schedulers, or(&args.strategies, &choice.strategy), &choice.rules)?;
     let bar = output::progress(set.cases.len() as u64 + 1, set.key);
-    let Some(limits) = runner.limits(&Cancel::default())? else {
+    let Some(limits) = runner.limits(interrupt::cancel())? else {
         return Err(Fault::failed("the GPU did not give its limits"));
     };
     bar.inc(1);
@@ -58,7 +57,8 @@ pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Ru
         output::print(&text(set.key, &limits, &peers, &rows))?;
     }
     if wrong > 0 {
-        output::note(&format!("the outputs of {wrong} runs differ from the f64 reference by more than they may"));
+        let runs = counted(wrong as u64, "run");
+        output::note(&format!("the outputs of {runs} differ from the f64 reference by more than they may"));
     }
     Ok(ExitCode::from(if wrong > 0 { FAILED } else { 0 }))
 }
@@ -76,7 +76,7 @@ fn measure(
 ) -> Outcome<Row> {
     let planned = session::plan_spec(&configuration.spec, options)?;
     let check =
-        args.check.then(|| runner.check(&planned, u64::from(std::process::id()), &Cancel::default())).transpose()?;
+        args.check.then(|| runner.check(&planned, u64::from(std::process::id()), interrupt::cancel())).transpose()?;
     let done = figures::run_planned(runner, &planned, &figures::cold(20), check.as_ref())?;
     Ok(Row {
         key: configuration.name.clone(),

@@ -4,13 +4,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use engine::calibrate::{self, Fit, Observed};
-use engine::cancel::Cancel;
 use engine::capture;
 use engine::export::SCHEMA;
 use engine::hw::{self, Device};
 use engine::plan::Strategy;
 use engine::session::{self, PlanOptions, Runner};
-use engine::units::Nanos;
+use engine::units::{Nanos, counted};
 use engine::workload::{self, BatchSpec};
 use serde_json::{Value, json};
 
@@ -19,7 +18,7 @@ use super::fault::{Fault, Outcome};
 use super::measured_runs::{self, Measured};
 use super::sets::{self, Case};
 use super::table::Table;
-use super::{figures, input, output};
+use super::{figures, input, interrupt, output};
 
 /// Head setups that are measured: grouped queries, and one KV head for each query head.
 const HEADS: [&str; 2] = ["32/8", "32/32"];
@@ -33,12 +32,12 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
     let bar = output::working("fitting");
     let tell = |line: &str| bar.suspend(|| output::note(line));
     let mut fit =
-        calibrate::fit(&measured.device, measured.limits.as_ref(), &measured.runs, &tell, &Cancel::default())?;
+        calibrate::fit(&measured.device, measured.limits.as_ref(), &measured.runs, &tell, interrupt::cancel())?;
     bar.finish_and_clear();
     let (median, worst) = calibrate::errors(&measured.runs, &fit.after);
     let source = format!(
-        "fitted by `packscope calibrate` to {} runs measured on this GPU: median error of the makespan {:.1} %, worst {:.1} %",
-        measured.runs.len(),
+        "fitted by `packscope calibrate` to {} measured on this GPU: median error of the makespan {:.1} %, worst {:.1} %",
+        counted(measured.runs.len() as u64, "run"),
         100.0 * median,
         100.0 * worst
     );
@@ -56,7 +55,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
 /// Measures the published trees on the GPU that is here.
 fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
     let (device, mut runner) = input::setup(&args.device)?;
-    let Some(limits) = runner.limits(&Cancel::default())? else {
+    let Some(limits) = runner.limits(interrupt::cancel())? else {
         return Err(Fault::hardware(
             "a calibration measures a GPU, and there is none here",
             "give --from with what `packscope bench --json` wrote on a machine that has one",
@@ -85,7 +84,8 @@ fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    output::note(&format!("measured {} runs in {:.0} s", measured.runs.len(), start.elapsed().as_secs_f64()));
+    let runs = counted(measured.runs.len() as u64, "run");
+    output::note(&format!("measured {runs} in {:.0} s", start.elapsed().as_secs_f64()));
     keep(args, &measured);
     Ok(measured)
 }
@@ -98,7 +98,7 @@ fn keep(args: &CalibrateArgs, measured: &Measured) {
         return output::note(&format!("the measured runs are not kept: {error}"));
     }
     let device = match &args.device.device {
-        Some(device) => format!(" --device {device}"),
+        Some(device) => format!(" --device {}", device.display()),
         None if hw::find(&measured.device.key).is_err() => " --device detect".to_owned(),
         None => String::new(),
     };
@@ -114,7 +114,7 @@ fn run(
 ) -> Outcome<Observed> {
     let options = PlanOptions { scheduler: scheduler.clone(), strategy, ..PlanOptions::new(device) };
     let planned = session::plan_spec(spec, &options)?;
-    let capture = runner.run(&planned, &figures::cold(20), &Cancel::default())?;
+    let capture = runner.run(&planned, &figures::cold(20), interrupt::cancel())?;
     Ok(Observed { planned, measured: capture.times.spread().median, l2: capture.times.l2 })
 }
 

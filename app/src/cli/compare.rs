@@ -7,6 +7,7 @@ use engine::export::compare_json;
 use super::args::CompareArgs;
 use super::fault::Outcome;
 use super::{figures, input, output};
+use crate::shown;
 
 /// The command. The first scheduler under the first strategy is what the others are compared with.
 pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
@@ -24,7 +25,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
         output::print_json(&compare_json(runs))?;
     } else {
         let source = runs.first().map_or("", |run| run.source);
-        output::print(&format!("{} on {}, all times {source}\n\n{}", spec.name, device.key, figures::table(&runs)))?;
+        let (name, table) = (shown::line(&spec.name), figures::table(&runs));
+        output::print(&format!("{name} on {}, all times {source}\n\n{table}", device.key))?;
     }
     Ok(ExitCode::SUCCESS)
 }

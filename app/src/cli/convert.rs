@@ -1,16 +1,17 @@
 //! `import` and `export`: other forms in, other formats out.
 
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use engine::capture::{self, Loaded};
+use engine::capture::{self, Loaded, Outputs};
 use engine::export::{SCHEMA, csv_tables, write_perfetto};
 use engine::units::counted;
 use serde_json::json;
 
 use super::args::{ExportArgs, ImportArgs};
 use super::fault::{Fault, Outcome};
-use super::{input, output};
+use super::{files, input, output};
 use crate::picture;
 
 /// `import`: any batch form to a batch file.
@@ -20,29 +21,35 @@ pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
     capture::write_atomically(&args.output, "writing the batch file", spec.to_ron()?.as_bytes())?;
     let requests = batch.requests().len();
     if args.json {
-        output::print_json(&json!({ "schema": SCHEMA, "file": args.output, "requests": requests }))?;
+        let file = output::path(&args.output);
+        output::print_json(&json!({ "schema": SCHEMA, "file": file, "requests": requests }))?;
     } else {
         output::print(&format!("wrote {} with {}", args.output.display(), counted(requests as u64, "request")))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// `export`: a capture in other programs' formats.
+/// `export`: a capture in other programs' formats, all of them or none.
 pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
     let loaded = load(&args.capture)?;
-    let mut files = Vec::new();
+    let mut outputs = Outputs::default();
     if let Some(folder) = &args.csv {
-        files.extend(write_csv(&loaded.capture, folder)?);
+        outputs.folder(folder, "writing the tables' folder")?;
+        for (name, text) in csv_tables(&loaded.capture) {
+            outputs.add(&folder.join(name), "writing a table", text.as_bytes())?;
+        }
     }
     if args.svg.is_some() || args.png.is_some() {
         let svg = picture::timeline_svg(&loaded.capture);
-        files.extend(write_pictures(&svg, args.svg.as_deref(), args.png.as_deref())?);
+        add_pictures(&mut outputs, &svg, args.svg.as_deref(), args.png.as_deref())?;
     }
     if let Some(path) = &args.perfetto {
-        write_perfetto(path, &loaded.capture, &loaded.missing)?;
-        files.push(path.clone());
+        let trace = |out: &mut dyn Write| write_perfetto(out, &loaded.capture, &loaded.missing);
+        outputs.add_with(path, "writing the trace", trace)?;
     }
+    let files = outputs.commit()?;
     if args.json {
+        let files: Vec<String> = files.iter().map(|file| output::path(file)).collect();
         output::print_json(&json!({ "schema": SCHEMA, "files": files, "missing": loaded.missing }))?;
     } else {
         for file in files {
@@ -52,36 +59,27 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a picture in the forms that are asked for; says which files there are now.
-pub(super) fn write_pictures(svg: &str, as_svg: Option<&Path>, as_png: Option<&Path>) -> Outcome<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// Adds a picture in the forms that are asked for.
+pub(super) fn add_pictures(
+    outputs: &mut Outputs,
+    svg: &str,
+    as_svg: Option<&Path>,
+    as_png: Option<&Path>,
+) -> Outcome<()> {
+    const DOING: &str = "writing the picture";
     if let Some(path) = as_svg {
-        capture::write_atomically(path, "writing the picture", svg.as_bytes())?;
-        files.push(path.to_owned());
+        outputs.add(path, DOING, svg.as_bytes())?;
     }
     if let Some(path) = as_png {
-        match picture::png(svg, path).map_err(anyhow::Error::downcast::<engine::Error>) {
-            Ok(()) => files.push(path.to_owned()),
-            Err(Ok(error)) => return Err(error.into()),
-            Err(Err(other)) => return Err(Fault::input(format!("{other:#}"), "please report it")),
-        }
+        let png = picture::png(svg).map_err(|error| Fault::input(format!("{error:#}"), "please report it"))?;
+        outputs.add(path, DOING, &png)?;
     }
-    Ok(files)
-}
-
-fn write_csv(capture: &capture::Capture, folder: &Path) -> Outcome<Vec<PathBuf>> {
-    std::fs::create_dir_all(folder).map_err(engine::Error::io("writing the tables' folder", folder))?;
-    let mut files = Vec::new();
-    for (name, text) in csv_tables(capture) {
-        let path = folder.join(name);
-        capture::write_atomically(&path, "writing a table", text.as_bytes())?;
-        files.push(path);
-    }
-    Ok(files)
+    Ok(())
 }
 
 /// Reads a capture, saying on stderr what it lost.
 pub(crate) fn load(path: &Path) -> Outcome<Loaded> {
+    files::check_capture(path)?;
     let loaded = capture::read(path).map_err(|error| Fault::about(path, None, error))?;
     for missing in &loaded.missing {
         output::note(&format!("{}: missing {missing}", path.display()));

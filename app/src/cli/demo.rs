@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use engine::capture;
+use engine::capture::{self, Capture, Outputs};
 use engine::export::compare_json;
 use engine::session::PlanOptions;
 use engine::workload::BatchSpec;
 
 use super::args::DemoArgs;
-use super::convert::write_pictures;
+use super::convert::add_pictures;
 use super::fault::{Fault, Outcome};
 use super::{figures, input, output};
 use crate::{picture, samples};
@@ -69,15 +69,14 @@ fn with_baselines(chosen: &PlanOptions) -> Vec<PlanOptions> {
 }
 
 /// The capture of the first run, its timeline, and all runs side by side.
-fn write_files(runs: &[capture::Capture], folder: &Path) -> Outcome<Vec<PathBuf>> {
+fn write_files(runs: &[Capture], folder: &Path) -> Outcome<Vec<PathBuf>> {
     let Some(first) = runs.first() else { return Ok(Vec::new()) };
-    std::fs::create_dir_all(folder).map_err(engine::Error::io("writing the demo's folder", folder))?;
-    let path = folder.join("demo.pscope");
-    capture::write(first, &path)?;
-    let mut files = vec![path];
+    let mut outputs = Outputs::default();
+    outputs.folder(folder, "writing the demo's folder")?;
+    outputs.add(&folder.join("demo.pscope"), "writing the capture", &capture::to_bytes(first)?)?;
     for (name, svg) in [("timeline", picture::timeline_svg(first)), ("compare", picture::compare_svg(runs))] {
         let path = |ending: &str| folder.join(format!("{name}.{ending}"));
-        files.extend(write_pictures(&svg, Some(&path("svg")), Some(&path("png")))?);
+        add_pictures(&mut outputs, &svg, Some(&path("svg")), Some(&path("png")))?;
     }
-    Ok(files)
+    Ok(outputs.commit()?)
 }

@@ -1,11 +1,15 @@
 //! What goes wrong on the command line: one message with the place and the remedy, one exit code.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
 use engine::Error;
-use miette::{LabeledSpan, MietteDiagnostic, NamedSource, Report};
+use miette::{LabeledSpan, MietteDiagnostic, Report};
+
+use super::files;
+use super::snippet::Snippet;
+use crate::shown;
 
 /// Exit code: the work itself failed.
 pub(crate) const FAILED: u8 = 1;
@@ -26,18 +30,18 @@ pub(crate) type Outcome<T> = Result<T, Fault>;
 
 impl Fault {
     /// Wrong usage or bad input, with its remedy.
-    pub(crate) fn input(text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { code: BAD_INPUT, report: MietteDiagnostic::new(text).with_help(remedy).into() }
+    pub(crate) fn input(text: impl AsRef<str>, remedy: impl Into<String>) -> Self {
+        Self { code: BAD_INPUT, report: message(text.as_ref()).with_help(remedy).into() }
     }
 
     /// Work that failed.
-    pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self { code: FAILED, report: MietteDiagnostic::new(text).into() }
+    pub(crate) fn failed(text: impl AsRef<str>) -> Self {
+        Self { code: FAILED, report: message(text.as_ref()).into() }
     }
 
     /// Hardware that is not there, with the way around.
-    pub(crate) fn hardware(text: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { code: NO_HARDWARE, report: MietteDiagnostic::new(text).with_help(remedy).into() }
+    pub(crate) fn hardware(text: impl AsRef<str>, remedy: impl Into<String>) -> Self {
+        Self { code: NO_HARDWARE, report: message(text.as_ref()).with_help(remedy).into() }
     }
 
     /// Whether this is about hardware that is not there.
@@ -45,21 +49,24 @@ impl Fault {
         self.code == NO_HARDWARE
     }
 
-    /// An error of the engine about a file, pointing into its text where it has one.
+    /// An error of the engine about a file, pointing into its text, which is read again where it is not given.
     pub(crate) fn about(path: &Path, text: Option<&str>, error: Error) -> Self {
-        let name = path.display();
+        let name = path.display().to_string();
         match error {
             Error::File { problem, line, column, offset } => {
-                let diagnostic = MietteDiagnostic::new(format!("{name}, line {line}, column {column}: {problem}"));
-                let report = match text {
-                    Some(text) => pointing(diagnostic, text, offset, &name.to_string()),
-                    None => diagnostic.into(),
+                let told = message(&format!("{name}, line {line}, column {column}: {problem}"));
+                let snippet = match text {
+                    Some(text) => Some(Snippet::of(&name, text, offset)),
+                    None => files::around(path, offset).map(|(before, after)| {
+                        Snippet::of_line(&name, (&before, &after), line.saturating_sub(1), column.saturating_sub(1))
+                    }),
                 };
+                let report = snippet.map_or_else(|| told.clone().into(), |snippet| pointing(told.clone(), snippet));
                 Self { code: BAD_INPUT, report }
             }
-            // These name the path themselves.
-            error @ Error::Io { .. } => error.into(),
-            other => Self { code: code_of(&other), report: MietteDiagnostic::new(format!("{name}: {other}")).into() },
+            // These name the path themselves, or are not about the file.
+            error @ (Error::Io { .. } | Error::Cancelled) => error.into(),
+            other => Self { code: code_of(&other), report: message(&format!("{name}: {other}")).into() },
         }
     }
 
@@ -70,7 +77,7 @@ impl Fault {
 
     /// Writes the message to stderr and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
-        super::output::note(&format!("{:?}", self.report));
+        super::output::report(&format!("{:?}", self.report));
         ExitCode::from(self.code)
     }
 }
@@ -79,15 +86,50 @@ impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let code = code_of(&error);
         let report = match &error {
-            Error::Form { form, at: Some(at), .. } => {
+            Error::Form { form, problem, at } => {
                 // The form is the option and its text; the place counts within the text.
                 let (option, text) = form.split_once(' ').unwrap_or((form, ""));
-                pointing(MietteDiagnostic::new(error.to_string()), text, *at, option)
+                let told = message(&format!("{}: {problem}", shown::clipped(form, FORM)));
+                match at {
+                    Some(at) => pointing(told, Snippet::of(option, text, *at)),
+                    None => told.into(),
+                }
             }
-            _ => MietteDiagnostic::new(error.to_string()).into(),
+            _ => match remedy(&error) {
+                Some(remedy) => message(&error.to_string()).with_help(remedy).into(),
+                None => message(&error.to_string()).into(),
+            },
         };
         Self { code, report }
     }
+}
+
+/// Most characters of a message. What is longer quotes what it was given; the place is shown below it.
+const MESSAGE: usize = 1200;
+/// Most characters of a typed form that a message repeats.
+const FORM: usize = 120;
+
+fn message(text: &str) -> MietteDiagnostic {
+    MietteDiagnostic::new(shown::lines(&shown::clipped(text, MESSAGE)))
+}
+
+/// What a person can do where a file cannot be read or written.
+fn remedy(error: &Error) -> Option<String> {
+    let Error::Io { doing, source, path } = error else { return None };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).display();
+    if !doing.starts_with("writing") {
+        return (source.kind() == ErrorKind::PermissionDenied).then(|| "change its permissions".to_owned());
+    }
+    Some(match source.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => format!("make the folder {folder} first, or choose another"),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            format!("choose a folder that you may write to, or change the permissions of {folder}")
+        }
+        ErrorKind::IsADirectory => "give the name of a file in it".to_owned(),
+        ErrorKind::FileTooLarge => "raise the file-size limit of this shell (ulimit -f)".to_owned(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space, or choose another disk".to_owned(),
+        _ => return None,
+    })
 }
 
 /// Breaks lines for a terminal only, so that a log or a script finds a message whole.
@@ -100,13 +142,9 @@ pub(crate) fn set_style() {
 }
 
 /// A report with a caret under the place.
-fn pointing(diagnostic: MietteDiagnostic, text: &str, offset: usize, name: &str) -> Report {
-    let mut at = offset.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    let labelled = diagnostic.with_label(LabeledSpan::at_offset(at, "here"));
-    Report::new(labelled).with_source_code(NamedSource::new(name, text.to_owned()))
+fn pointing(diagnostic: MietteDiagnostic, snippet: Snippet) -> Report {
+    let labelled = diagnostic.with_label(LabeledSpan::at_offset(snippet.caret(), "here"));
+    Report::new(labelled).with_source_code(snippet)
 }
 
 fn code_of(error: &Error) -> u8 {

@@ -1,6 +1,5 @@
 //! A batch planned, run and measured, and the row that tables make of it.
 
-use engine::cancel::Cancel;
 use engine::capture::Capture;
 use engine::export::{RunJson, run_json};
 use engine::numerics::CheckReport;
@@ -9,6 +8,7 @@ use engine::units::{Bytes, Nanos};
 use engine::workload::BatchSpec;
 
 use super::fault::Outcome;
+use super::interrupt;
 use super::table::Table;
 
 /// One finished run.
@@ -42,7 +42,7 @@ pub(crate) fn run_planned(
     run: &RunOptions,
     check: Option<&CheckReport>,
 ) -> Outcome<Finished> {
-    let capture = runner.run(planned, run, &Cancel::default())?;
+    let capture = runner.run(planned, run, interrupt::cancel())?;
     let report = session::report_of(&planned.batch, &planned.tree, &capture);
     let plan = super::plan::timed_json(planned)?;
     let json = run_json(plan, &capture, &report.bubbles, &report.bandwidth, check);

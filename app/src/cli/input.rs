@@ -1,10 +1,7 @@
 //! From options to what the engine takes: batch, device, choice.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use engine::cancel::Cancel;
 use engine::hw::{self, Device};
 use engine::session::{PlanOptions, Runner};
 use engine::tile::Tile;
@@ -13,11 +10,8 @@ use engine::{Error, pack};
 
 use super::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
 use super::fault::{Fault, Outcome};
-use super::output;
+use super::{files, interrupt, output};
 use crate::samples;
-
-/// Largest batch or device file; ten thousand requests with explicit blocks fit many times.
-const TEXT_LIMIT: u64 = 256 << 20;
 
 /// The batch that the options describe, not yet built.
 pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
@@ -79,54 +73,22 @@ fn shape(args: &BatchArgs, mut shape: AttentionShape) -> Outcome<AttentionShape>
 }
 
 /// A batch file, or a sample by its name.
-fn batch_file(name: &str) -> Outcome<BatchSpec> {
-    let path = Path::new(name);
-    if let Some(sample) = samples::find(name).filter(|_| !path.exists()) {
+fn batch_file(path: &Path) -> Outcome<BatchSpec> {
+    let sample = path.to_str().and_then(samples::find);
+    if let Some(sample) = sample.filter(|_| !path.exists()) {
         return BatchSpec::from_ron(sample.text).map_err(|error| Fault::about(path, Some(sample.text), error));
     }
-    let bytes = read_text(path, "reading the batch").map_err(|fault| {
+    let text = files::text(path, &files::BATCH).map_err(|fault| {
         if path.exists() {
             fault
         } else {
             fault.or_try("there is neither such a file nor such a sample; 'packscope list samples' names the samples")
         }
     })?;
-    if bytes.starts_with(b"\x89PSCOPE") {
-        return Err(Fault::input(format!("{name} is a capture, not a batch"), "open it with 'packscope view'"));
-    }
-    let text = text_of(path, bytes, "a batch file")?;
     let spec = BatchSpec::from_ron(&text).map_err(|error| Fault::about(path, Some(&text), error))?;
     // What is wrong with the figures is told with the name of the file.
     spec.build().map_err(|error| Fault::about(path, None, error))?;
     Ok(spec)
-}
-
-/// The bytes of a file that should be text, refused when it is too large for one.
-fn read_text(path: &Path, doing: &'static str) -> Outcome<Vec<u8>> {
-    let failed = || Error::io(doing, path);
-    let file = File::open(path).map_err(failed())?;
-    let mut bytes = Vec::new();
-    file.take(TEXT_LIMIT + 1).read_to_end(&mut bytes).map_err(failed())?;
-    if bytes.len() as u64 > TEXT_LIMIT {
-        return Err(Fault::input(format!("{} is larger than 256 MiB", path.display()), "is it the right file?"));
-    }
-    Ok(bytes)
-}
-
-fn text_of(path: &Path, bytes: Vec<u8>, what: &str) -> Outcome<String> {
-    let name = path.display();
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(Fault::input(
-            format!("{name} is empty"),
-            "'packscope import' writes batch files; sample_batches/ has examples",
-        ));
-    }
-    String::from_utf8(bytes).map_err(|_| {
-        Fault::input(
-            format!("{name} is not text, but {what} is RON text"),
-            "it is a file of another program; is it the right file?",
-        )
-    })
 }
 
 fn mooncake(trace: &Path, args: &BatchArgs, shape: AttentionShape) -> Outcome<BatchSpec> {
@@ -143,8 +105,7 @@ fn mooncake(trace: &Path, args: &BatchArgs, shape: AttentionShape) -> Outcome<Ba
 /// The requests of a Mooncake trace, and the first and the number of those in the window `START:COUNT`.
 pub(crate) fn trace_window(trace: &Path, window: &str) -> Outcome<(Vec<TraceRequest>, usize, usize)> {
     let (start, count) = workload::parse_window(window)?;
-    let file = File::open(trace).map_err(Error::io("reading the trace", trace))?;
-    let requests = workload::read_mooncake(BufReader::new(file)).map_err(|error| Fault::about(trace, None, error))?;
+    let requests = workload::read_mooncake(files::trace(trace)?).map_err(|error| Fault::about(trace, None, error))?;
     Ok((requests, start, count))
 }
 
@@ -157,16 +118,14 @@ pub(crate) fn trace_window(trace: &Path, window: &str) -> Outcome<(Vec<TraceRequ
 /// | `auto` | none or `detect` | the GPU; where there is none and nothing was asked for, the simulator |
 /// | `auto` | a name or file | the GPU if it is that one, else the simulator |
 pub(crate) fn setup(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
-    let asked = args.device.as_deref().filter(|name| *name != DETECT);
-    let simulate = |name: Option<&str>| Ok((named_device(name.unwrap_or(DEFAULT_DEVICE))?, Runner::simulator()));
+    let detect = args.device.as_deref() == Some(Path::new(DETECT));
+    let asked = args.device.as_deref().filter(|_| !detect);
+    let simulate =
+        |name: Option<&Path>| Ok((named_device(name.unwrap_or(Path::new(DEFAULT_DEVICE)))?, Runner::simulator()));
     if args.backend == Backend::Sim {
-        return if args.device.as_deref() == Some(DETECT) {
-            Ok((gpu(args)?.0, Runner::simulator()))
-        } else {
-            simulate(asked)
-        };
+        return if detect { Ok((gpu(args)?.0, Runner::simulator())) } else { simulate(asked) };
     }
-    let must = args.backend == Backend::Cuda || args.device.as_deref() == Some(DETECT);
+    let must = args.backend == Backend::Cuda || detect;
     let Some(name) = asked else {
         return match gpu(args) {
             Err(fault) if must || !fault.is_hardware() => Err(fault),
@@ -199,7 +158,7 @@ const DETECT: &str = "detect";
 fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
     let refused = |error: Error| match error {
         Error::Hardware(text) => Fault::hardware(
-            if args.device.as_deref() == Some(DETECT) {
+            if args.device.as_deref() == Some(Path::new(DETECT)) {
                 format!("no GPU can be detected here: {text}")
             } else {
                 format!("there is no GPU to run on here: {text}")
@@ -208,7 +167,7 @@ fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
         ),
         other => other.into(),
     };
-    let runner = Runner::gpu(kernel_cache(), Box::new(output::note), &Cancel::default()).map_err(refused)?;
+    let runner = Runner::gpu(kernel_cache(), Box::new(output::note), interrupt::cancel()).map_err(refused)?;
     match runner.device().cloned() {
         Some(device) => Ok((device, runner)),
         None => Err(Fault::failed("the GPU has no description")),
@@ -220,13 +179,11 @@ pub(crate) fn kernel_cache() -> Option<PathBuf> {
     directories::ProjectDirs::from("", "", "packscope").map(|dirs| dirs.cache_dir().join("kernels"))
 }
 
-fn named_device(name: &str) -> Outcome<Device> {
-    let path = Path::new(name);
+fn named_device(path: &Path) -> Outcome<Device> {
     if path.extension().is_none_or(|extension| extension != "ron") {
-        return Ok(hw::find(name)?.clone());
+        return Ok(hw::find(&output::path(path))?.clone());
     }
-    let bytes = read_text(path, "reading the device")?;
-    let text = text_of(path, bytes, "a device file")?;
+    let text = files::text(path, &files::DEVICE)?;
     hw::from_ron(&text).map_err(|error| Fault::about(path, Some(&text), error))
 }
 

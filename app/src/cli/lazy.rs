@@ -9,14 +9,14 @@ use std::process::ExitCode;
 use engine::export::SCHEMA;
 use engine::replan::{How, Replanner, plan_anew};
 use engine::session::PlanOptions;
-use engine::units::{BlockIdx, Nanos, QueryIdx, Tokens};
+use engine::units::{BlockIdx, Nanos, QueryIdx, Tokens, counted};
 use engine::workload::{self, AttentionShape, Batch, BlockTables, Change, Request, RequestKind};
 use serde_json::json;
 
 use super::args::BenchArgs;
 use super::fault::{Fault, Outcome};
 use super::table::Table;
-use super::{input, output};
+use super::{input, interrupt, output};
 
 /// Requests behind the window that may come in, as a multiple of the window.
 const BEHIND: usize = 8;
@@ -56,6 +56,7 @@ pub(crate) fn lazy(args: &BenchArgs) -> Outcome<ExitCode> {
     let bar = output::progress(u64::from(args.steps), "steps");
     let mut steps = Vec::new();
     for _ in 0..args.steps {
+        interrupt::cancel().check()?;
         steps.push(step(&mut serving, &mut replanner, &options)?);
         bar.inc(1);
     }
@@ -128,7 +129,7 @@ impl Serving {
     fn admit(&mut self, step: u64) -> Option<Change> {
         let request = self.next;
         let end = self.rows.requests().get(request)?.kv.0;
-        let kv = (self.prompt[request] + step.max(1)).min(end);
+        let kv = self.prompt[request].saturating_add(step.max(1)).min(end);
         self.next += 1;
         self.running.push(Running { request, kv });
         Some(Change::Join { kv: Tokens(kv), row: self.row(request, kv).to_vec() })
@@ -230,10 +231,11 @@ fn text(args: &BenchArgs, options: &PlanOptions, requests: usize, steps: &[Step]
     table.row(summary(steps, None).row("all"));
     let joined: usize = steps.iter().map(|step| step.joined).sum();
     format!(
-        "lazy-update: {} under {}, {} steps of {requests} requests from {}, {joined} joined\nplanning on one thread, best of {REPEATS}; every carried plan equals the one made anew\n\n{}",
+        "lazy-update: {} under {}, {} of {} from {}, {joined} joined\nplanning on one thread, best of {REPEATS}; every carried plan equals the one made anew\n\n{}",
         options.scheduler,
         options.strategy.name(),
-        steps.len(),
+        counted(steps.len() as u64, "step"),
+        counted(requests as u64, "request"),
         args.window.as_deref().unwrap_or(""),
         table.text()
     )

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::args::CalibrateArgs;
 use super::fault::{Fault, Outcome};
-use super::{convert, input, sets};
+use super::{convert, files, input, sets};
 use crate::samples;
 
 /// Runs of one GPU.
@@ -62,7 +62,7 @@ pub(crate) fn read_all(args: &CalibrateArgs) -> Outcome<Measured> {
     let (captures, benches): (Vec<&PathBuf>, Vec<&PathBuf>) =
         args.from.iter().partition(|path| path.extension().is_some_and(|extension| extension == "pscope"));
     for path in benches {
-        let text = std::fs::read_to_string(path).map_err(engine::Error::io("reading the measured runs", path))?;
+        let text = files::text(path, &files::RUNS)?;
         let file: Value = serde_json::from_str(&text).map_err(|error| bad(path, &error.to_string()))?;
         let runs =
             file["runs"].as_array().filter(|runs| !runs.is_empty()).ok_or_else(|| bad(path, "it has no runs"))?;

@@ -16,7 +16,9 @@ mod convert;
 mod demo;
 mod fault;
 mod figures;
+mod files;
 mod input;
+mod interrupt;
 mod lazy;
 mod list;
 mod measured_runs;
@@ -26,6 +28,7 @@ mod plan;
 mod published;
 mod run;
 mod sets;
+mod snippet;
 mod table;
 mod verify;
 mod view;
@@ -51,10 +54,9 @@ pub fn main() -> ExitCode {
     };
     fault::set_style();
     start_log();
-    match dispatch(cli.command) {
-        Ok(code) => code,
-        Err(fault) => fault.tell(),
-    }
+    interrupt::listen();
+    let outcome = dispatch(cli.command);
+    interrupt::exit_code().unwrap_or_else(|| outcome.unwrap_or_else(|fault| fault.tell()))
 }
 
 /// Logs to stderr; `PACKSCOPE_LOG=debug` shows more.

@@ -2,15 +2,23 @@
 //! (`packscope … | head`) is no error.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::fault::{Fault, Outcome};
+use super::interrupt;
+use crate::shown;
 
 /// Writes a result to stdout.
 pub(crate) fn print(text: &str) -> Outcome<()> {
+    print_raw(&shown::lines(text))
+}
+
+fn print_raw(text: &str) -> Outcome<()> {
+    interrupt::cancel().check()?;
     let mut stdout = std::io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
@@ -27,11 +35,21 @@ pub(crate) fn print(text: &str) -> Outcome<()> {
 pub(crate) fn print_json(value: &impl Serialize) -> Outcome<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Fault::input(format!("the result cannot be written as JSON: {error}"), "please report it"))?;
-    print(&text)
+    print_raw(&text)
+}
+
+/// A path in a result. One that is not Unicode is told as nearly as text can.
+pub(crate) fn path(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// Writes a remark to stderr.
 pub(crate) fn note(text: &str) {
+    report(&shown::lines(text));
+}
+
+/// Writes a report to stderr, with the colours that it has.
+pub(crate) fn report(text: &str) {
     let mut stderr = std::io::stderr().lock();
     // Nowhere is left to say that stderr is closed.
     let _ = writeln!(stderr, "{}", text.trim_end());

@@ -22,6 +22,7 @@ use engine::workload::parse_heads;
 use serde_json::{Map, Value};
 
 use super::fault::{Fault, Outcome};
+use super::files;
 use super::sets::Case;
 use super::table::Table;
 
@@ -54,7 +55,7 @@ impl Peers {
     /// The file, held against the cases that it is to stand beside.
     pub(crate) fn read(path: Option<&Path>, set: &str, cases: &[Case]) -> Outcome<Self> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let text = std::fs::read_to_string(path).map_err(engine::Error::io("reading the peers", path))?;
+        let text = files::text(path, &files::PEERS)?;
         let file = path.display();
         let mut peers = parse(&text).map_err(|what| {
             let remedy =

@@ -11,6 +11,7 @@ use super::args::PlanArgs;
 use super::fault::Outcome;
 use super::table::Table;
 use super::{input, output};
+use crate::shown;
 
 /// Plannings of which the best is told.
 const PLANNINGS: u32 = 5;
@@ -83,7 +84,7 @@ fn text(planned: &Planned, json: &PlanJson) -> String {
         "{}/{} heads, d {}, {}, blocks of {}",
         batch.query_heads, batch.kv_heads, batch.head_dim, batch.dtype, batch.block_size
     );
-    let mut out = format!("{}\n", planned.batch.name);
+    let mut out = format!("{}\n", shown::line(&planned.batch.name));
     let mut say = |name: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {name:<11} {value}");

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use engine::cancel::Cancel;
 use engine::capture::{self, L2State};
 use engine::export::{MeasuredJson, RunJson};
 use engine::numerics::CheckReport;
 use engine::session::{self, RunOptions};
-use engine::units::{Bytes, Nanos, counted};
+use engine::units::{Bytes, Nanos, counted, grouped};
 
 use super::args::RunArgs;
 use super::fault::{FAILED, Outcome};
 use super::figures::{self, percent};
 use super::table::Table;
-use super::{input, output};
+use super::{input, interrupt, output};
+use crate::shown;
 
 /// Seed of the random input of `--check`; the same input each time.
 const CHECK_SEED: u64 = 1;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
     let planned = session::plan_spec(&spec, &options)?;
     let bar = output::progress(2, "running");
     let check: Option<CheckReport> =
-        args.check.then(|| runner.check(&planned, CHECK_SEED, &Cancel::default())).transpose()?;
+        args.check.then(|| runner.check(&planned, CHECK_SEED, interrupt::cancel())).transpose()?;
     bar.inc(1);
     let l2 = if args.warm { L2State::Warm } else { L2State::Cold };
     let how = RunOptions { l2, graph: args.graph, counters: args.counters, ..figures::cold(args.repeat) };
@@ -57,8 +57,12 @@ pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
 
 fn text(name: &str, run: &RunJson) -> String {
     let mut out = format!(
-        "{name}\n  {} under {} on {}, {}\n",
-        run.plan.scheduler, run.plan.strategy, run.plan.device, run.source
+        "{}\n  {} under {} on {}, {}\n",
+        shown::line(name),
+        run.plan.scheduler,
+        run.plan.strategy,
+        run.plan.device,
+        run.source
     );
     let mut say = |name: &str, value: String| {
         // Writing to a string cannot fail.
@@ -76,7 +80,7 @@ fn text(name: &str, run: &RunJson) -> String {
     if let Some(overhead) = run.probe_overhead {
         say("tracing", format!("costs {:+.1}% of the time; the times are of plain runs", 100.0 * overhead));
     }
-    say("slots", format!("{}, busy {}", run.slots, percent(run.busy_slot_ns, run.total_slot_ns)));
+    say("slots", format!("{}, busy {}", grouped(run.slots), percent(run.busy_slot_ns, run.total_slot_ns)));
     let bandwidth = &run.bandwidth;
     say(
         "bandwidth",
@@ -91,12 +95,10 @@ fn text(name: &str, run: &RunJson) -> String {
         say("counters", counters);
     }
     if let Some(check) = &run.check {
+        let rows = counted(check.rows, "row");
         say(
             "check",
-            format!(
-                "{} rows, largest relative error {:.2e} of at most {:.2e}",
-                check.rows, check.max_rel_err, check.bound
-            ),
+            format!("{rows}, largest relative error {:.2e} of at most {:.2e}", check.max_rel_err, check.bound),
         );
     }
     for warning in &run.warnings {

@@ -30,7 +30,7 @@ pub(crate) fn no_command() -> Outcome<ExitCode> {
 
 /// `view`.
 pub(crate) fn view(args: &ViewArgs) -> Outcome<ExitCode> {
-    let path = Path::new(&args.file);
+    let path = args.file.as_path();
     let opening = if is_capture(path) {
         Opening::Capture(Box::new(convert::load(path)?))
     } else {

@@ -16,7 +16,7 @@ mod tests;
 mod types;
 mod verify;
 
-pub use atomic::{write_atomically, write_atomically_with};
+pub use atomic::{Outputs, abandon, write_atomically};
 pub use counters::{Count, Counted, Counter, Counts, LaunchCounts, Sampled};
 pub use file::{VERSION, to_bytes, write};
 pub(crate) use fit::LONGEST_RUN;

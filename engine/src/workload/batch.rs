@@ -82,6 +82,9 @@ impl Limits {
     pub const REQUESTS: usize = 10_000;
     /// KV tokens of one request.
     pub const TOKENS: u64 = 1 << 20;
+    /// Nodes below one another, as many turns as a conversation may have. Bounded, so that no batch exhausts
+    /// the stack of whoever walks down its nodes.
+    pub const DEPTH: usize = 1000;
     /// Entries of all block tables together (512 MiB of ids).
     pub const TABLE_ENTRIES: u64 = 1 << 27;
 }
@@ -116,7 +119,11 @@ impl Batch {
             )));
         }
         if requests.len() != tables.len() {
-            return Err(Error::Batch(format!("{} requests but {} block table rows", requests.len(), tables.len())));
+            return Err(Error::Batch(format!(
+                "{} but {}",
+                counted(requests.len() as u64, "request"),
+                counted(tables.len() as u64, "block table row")
+            )));
         }
         let mut seen = SeenBlocks::new(&tables);
         for (position, request) in requests.iter().enumerate() {
@@ -237,16 +244,18 @@ fn check_request(position: usize, request: &Request, row: &[BlockIdx], block_siz
         && (chunk.0 == 0 || chunk > request.kv)
     {
         return wrong(format!(
-            "is a prefill chunk of {chunk} tokens ending at {}; the chunk must be 1 to the KV length",
+            "is a prefill chunk of {} ending at {}; the chunk must be 1 to the KV length",
+            counted(chunk.0, "token"),
             request.kv
         ));
     }
     let blocks = request.kv.0.div_ceil(u64::from(block_size));
     if row.len() as u64 != blocks {
         return wrong(format!(
-            "has {} KV tokens, which fill {blocks} blocks of {block_size}, but lists {} blocks",
-            request.kv,
-            row.len()
+            "has {}, which fill {} of {block_size}, but lists {}",
+            counted(request.kv.0, "KV token"),
+            counted(blocks, "block"),
+            counted(row.len() as u64, "block")
         ));
     }
     Ok(())

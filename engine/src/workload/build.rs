@@ -1,7 +1,7 @@
 //! From the edited form to a checked batch: numbers the blocks and writes the tables.
 
 use crate::error::{Error, Result};
-use crate::units::{BlockIdx, Tokens};
+use crate::units::{BlockIdx, Tokens, counted, grouped};
 use crate::workload::{Batch, BatchSpec, BlockTables, Limits, NodeSpec, Request, RequestKind, RequestSpec};
 
 /// Builds the batch of `spec`; see [`BatchSpec::build`].
@@ -39,6 +39,14 @@ fn walk(spec: &BatchSpec, tables: Option<BlockTables>) -> Result<Builder> {
 
 /// Refuses by counting alone what would be too large to lay out.
 fn check_size(spec: &BatchSpec) -> Result<()> {
+    let depth = spec.depth();
+    if depth > Limits::DEPTH {
+        return Err(Error::Batch(format!(
+            "{} nodes stand below one another, but at most {} are supported",
+            grouped(depth as u64),
+            grouped(Limits::DEPTH as u64)
+        )));
+    }
     let listed = spec.requests.iter().map(|request| match request {
         RequestSpec::Decode { count, .. } => u64::from(*count),
         RequestSpec::Blocks { .. } | RequestSpec::Prefill { .. } => 1,
@@ -118,8 +126,9 @@ impl Builder {
         }
         if !node.children.is_empty() && !node.tokens.is_multiple_of(self.block_size) {
             return wrong(format!(
-                "{} tokens are shared below, but only whole blocks can be shared; use a multiple of {}",
-                node.tokens, self.block_size
+                "{} shared below, but only whole blocks can be shared; use a multiple of {}",
+                counted(node.tokens, "token"),
+                self.block_size
             ));
         }
         if node.request_count() == 0 {

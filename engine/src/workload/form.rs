@@ -10,10 +10,8 @@
 //! | window | `100:256` | 256 requests from request 100 on |
 
 use crate::error::{Error, Result};
-use crate::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec, SCHEMA};
-
-/// Most levels of a tree string; deeper than any published workload, shallow enough to nest.
-const LEVELS: usize = 64;
+use crate::units::{counted, grouped};
+use crate::workload::{AttentionShape, BatchSpec, Limits, NodeSpec, RequestSpec, SCHEMA};
 
 /// A number of the text with its byte offset.
 struct Number {
@@ -113,15 +111,17 @@ pub fn parse_tree(text: &str, shape: AttentionShape) -> Result<BatchSpec> {
 
 /// As many token counts as levels, each level a multiple of the one above, shared runs in whole blocks.
 fn check_levels(form: &Form<'_>, nodes: &[Number], tokens: &[Number], shape: AttentionShape) -> Result<()> {
-    if nodes.len() > LEVELS {
-        let problem = format!("{} levels, but a tree string has at most {LEVELS}; use a batch file", nodes.len());
-        return Err(form.wrong(nodes[LEVELS].at, problem));
+    if nodes.len() > Limits::DEPTH {
+        let most = Limits::DEPTH;
+        let problem =
+            format!("{} levels, but a tree has at most {}", grouped(nodes.len() as u64), grouped(most as u64));
+        return Err(form.wrong(nodes[most].at, problem));
     }
     if nodes.len() != tokens.len() {
         let problem = format!(
-            "{} levels of nodes but {} token counts; give one token count for each level",
-            nodes.len(),
-            tokens.len()
+            "{} of nodes but {}; give one token count for each level",
+            counted(nodes.len() as u64, "level"),
+            counted(tokens.len() as u64, "token count")
         );
         let at = tokens.get(nodes.len()).map_or(form.text.len(), |extra| extra.at);
         return Err(form.wrong(at, problem));
@@ -133,7 +133,8 @@ fn check_levels(form: &Form<'_>, nodes: &[Number], tokens: &[Number], shape: Att
             let near =
                 if lower == 0 { above.to_string() } else { format!("{lower} or {}", lower.saturating_add(above)) };
             let problem = format!(
-                "{here} nodes do not divide evenly under the {above} of the level above; use a multiple of {above}, such as {near}"
+                "{here} {} evenly under the {above} of the level above; use a multiple of {above}, such as {near}",
+                if here == 1 { "node does not divide" } else { "nodes do not divide" }
             );
             return Err(form.wrong(pair[1].at, problem));
         }
@@ -142,8 +143,8 @@ fn check_levels(form: &Form<'_>, nodes: &[Number], tokens: &[Number], shape: Att
     for shared in tokens.iter().take(tokens.len().saturating_sub(1)) {
         if !shared.value.is_multiple_of(block) {
             let problem = format!(
-                "{} tokens are shared by the levels below, but only whole blocks can be shared; use a multiple of {block}",
-                shared.value
+                "{} shared by the levels below, but only whole blocks can be shared; use a multiple of {block}",
+                counted(shared.value, "token")
             );
             return Err(form.wrong(shared.at, problem));
         }
@@ -174,8 +175,10 @@ pub fn parse_prefill(text: &str) -> Result<RequestSpec> {
     let kv = form.number(right, begin, "the KV length", false)?;
     if chunk.value > kv.value {
         let problem = format!(
-            "the chunk has {} tokens but ends at KV length {}; it must end at {} or later",
-            chunk.value, kv.value, chunk.value
+            "the chunk has {} but ends at KV length {}; it must end at {} or later",
+            counted(chunk.value, "token"),
+            grouped(kv.value),
+            grouped(chunk.value)
         );
         return Err(form.wrong(kv.at, problem));
     }

@@ -15,6 +15,7 @@ mod form;
 mod live;
 mod mooncake;
 mod pod;
+mod ron_text;
 mod shape;
 mod spec;
 mod tree;
@@ -25,6 +26,7 @@ pub use form::{parse_decode, parse_heads, parse_prefill, parse_tree, parse_windo
 pub use live::{Change, Extent, LiveBatch};
 pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
 pub use pod::{PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11};
+pub use ron_text::ron_error;
 pub use shape::{AttentionShape, Dtype, PartialForm};
-pub use spec::{BatchSpec, NodeSpec, RequestSpec, SCHEMA, ron_error};
+pub use spec::{BatchSpec, NodeSpec, RequestSpec, SCHEMA};
 pub use tree::{Node, PrefixTree};

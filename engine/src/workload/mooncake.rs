@@ -14,18 +14,19 @@
 //! generated since, are a request's own and stand in its leaf. Worked: 1,300 prompt tokens, 5
 //! generated, block size 32: 1,280 tokens may be shared, the leaf has 20 + 5.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::workload::{AttentionShape, BatchSpec, NodeSpec, SCHEMA};
+use crate::units::{counted, grouped};
+use crate::workload::{AttentionShape, BatchSpec, Limits, NodeSpec, SCHEMA};
 
 /// Tokens of one hash id.
 const PIECE: u64 = 512;
 
-/// Deepest tree that a window may have. Batch files nest their nodes, and readers bound nesting.
-const DEPTH: usize = 100;
+/// Most bytes of a line; one of a million tokens has some ten thousand.
+const LINE: u64 = 64 << 20;
 
 /// One request of a trace.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -54,17 +55,26 @@ pub fn read_mooncake(mut reader: impl BufRead) -> Result<Vec<TraceRequest>> {
     loop {
         bytes.clear();
         line += 1;
-        let wrong = |column: usize, problem: String| Error::File { problem, line, column, offset: offset + column - 1 };
-        let read =
-            reader.read_until(b'\n', &mut bytes).map_err(|error| wrong(1, format!("reading stopped: {error}")))?;
+        // The parser counts bytes from 1, a person characters.
+        let wrong = |byte: usize, problem: String, bytes: &[u8]| {
+            let before = bytes.get(..byte - 1).unwrap_or(bytes);
+            let column = String::from_utf8_lossy(before).chars().count() + 1;
+            Error::File { problem, line, column, offset: offset + before.len() }
+        };
+        let read = reader.by_ref().take(LINE).read_until(b'\n', &mut bytes);
+        let read = read.map_err(|error| wrong(1, format!("reading stopped: {error}"), &[]))?;
         if read == 0 {
             break;
         }
+        if read as u64 == LINE && !bytes.ends_with(b"\n") {
+            return Err(wrong(1, format!("the line is longer than {} bytes", grouped(LINE)), &[]));
+        }
         if !bytes.iter().all(u8::is_ascii_whitespace) {
             let request: TraceRequest = serde_json::from_slice(&bytes).map_err(|error| {
-                wrong(error.column().max(1), format!("not a request of a Mooncake trace: {}", reason(&error)))
+                let problem = format!("not a request of a Mooncake trace: {}", reason(&error));
+                wrong(error.column().max(1), problem, &bytes)
             })?;
-            check(&request).map_err(|problem| wrong(1, problem))?;
+            check(&request).map_err(|problem| wrong(1, problem, &[]))?;
             requests.push(request);
         }
         offset += read;
@@ -88,9 +98,10 @@ fn check(request: &TraceRequest) -> std::result::Result<(), String> {
     }
     if request.hash_ids.len() as u64 != expected {
         return Err(format!(
-            "input_length {} needs {expected} hash ids, one for each {PIECE} tokens, but hash_ids has {}",
-            request.input_length,
-            request.hash_ids.len()
+            "input_length {} needs {}, one for each {PIECE} tokens, but hash_ids has {}",
+            grouped(request.input_length),
+            counted(expected, "hash id"),
+            grouped(request.hash_ids.len() as u64)
         ));
     }
     Ok(())
@@ -115,7 +126,8 @@ impl Path {
             if whole > 0 {
                 pieces.push((id, tokens, whole));
             }
-            own += tokens - whole;
+            // A length that no batch can have stays one, for whoever lays the batch out to refuse.
+            own = own.saturating_add(tokens - whole);
             left -= tokens;
         }
         Self { pieces, own }
@@ -138,12 +150,18 @@ pub fn spec_from_window(
     shape.validate()?;
     let wrong = |problem: String| Error::Form { form: format!("--window {start}:{count}"), problem, at: None };
     let window = start.checked_add(count).and_then(|end| requests.get(start..end)).ok_or_else(|| {
-        wrong(format!("the trace has {} requests, counted from 0; choose a window inside it", requests.len()))
+        wrong(format!(
+            "the trace has {}, counted from 0; choose a window inside it",
+            counted(requests.len() as u64, "request")
+        ))
     })?;
     let paths: Vec<Path> = window.iter().map(|request| Path::of(request, u64::from(shape.block_size), step)).collect();
     let everyone: Vec<usize> = (0..paths.len()).collect();
     let roots = grow(&paths, &everyone, 0, 0).ok_or_else(|| {
-        wrong(format!("the prefix tree of this window is deeper than {DEPTH} nodes; choose a smaller window"))
+        wrong(format!(
+            "the prefix tree of this window is deeper than {} nodes; choose a smaller window",
+            grouped(Limits::DEPTH as u64)
+        ))
     })?;
     Ok(BatchSpec {
         schema: SCHEMA,
@@ -158,7 +176,7 @@ pub fn spec_from_window(
 /// The nodes that continue `members` from piece `from` on, in order of first appearance; `None`
 /// where they would nest too deeply.
 fn grow(paths: &[Path], members: &[usize], from: usize, depth: usize) -> Option<Vec<NodeSpec>> {
-    if depth > DEPTH {
+    if depth >= Limits::DEPTH && !members.is_empty() {
         return None;
     }
     // A member without a further piece is a leaf of its own tokens; the others meet by piece.
@@ -197,7 +215,7 @@ fn node_of(paths: &[Path], group: &[usize], from: usize, depth: usize) -> Option
     let first = &paths[group[0]];
     let whole = |pieces: &[(u64, u64, u64)]| pieces.iter().map(|(_, _, whole)| whole).sum::<u64>();
     if let [_] = group {
-        return Some(NodeSpec::leaf(whole(&first.pieces[from..]) + first.own));
+        return Some(NodeSpec::leaf(whole(&first.pieces[from..]).saturating_add(first.own)));
     }
     let mut end = from + 1;
     while let Some(piece) = first.pieces.get(end)
@@ -266,10 +284,22 @@ mod tests {
     }
 
     #[test]
+    fn lengths_near_the_largest_number_stay_large() {
+        let line =
+            r#"{"timestamp": 0, "input_length": 600, "output_length": 18446744073709551615, "hash_ids": [0, 1]}"#;
+        let requests = read_mooncake(line.as_bytes()).unwrap();
+        for step in [u64::MAX, u64::MAX - 20, 1 << 63] {
+            let spec = spec_from_window(&requests, AttentionShape::default(), 0, 1, step).unwrap();
+            assert!(spec.roots[0].tokens >= step, "{step} became {}", spec.roots[0].tokens);
+            assert!(spec.build().unwrap_err().to_string().contains("at most 1,048,576"));
+        }
+    }
+
+    #[test]
     fn a_list_of_ids_that_does_not_fit_its_length_names_the_line() {
         let trace = TRACE.replace("[77]", "[77, 78]");
         let text = read_mooncake(trace.as_bytes()).unwrap_err().to_string();
-        assert!(text.contains("line 5") && text.contains("needs 1 hash ids") && text.contains("has 2"), "{text}");
+        assert!(text.contains("line 5") && text.contains("needs 1 hash id,") && text.contains("has 2"), "{text}");
     }
 
     #[test]
@@ -300,8 +330,11 @@ mod tests {
             })
             .collect();
         assert!(spec_from_window(&chain, shape, 0, 1999, 1).unwrap_err().to_string().contains("deeper"));
-        let spec = spec_from_window(&chain, shape, 0, 90, 1).unwrap();
+        assert!(spec_from_window(&chain, shape, 0, Limits::DEPTH + 1, 1).is_err());
+        let spec = spec_from_window(&chain, shape, 0, Limits::DEPTH, 1).unwrap();
+        assert_eq!(spec.depth(), Limits::DEPTH);
         let text = spec.to_ron().unwrap();
         assert_eq!(BatchSpec::from_ron(&text).unwrap(), spec, "what is imported can be read again");
+        spec.build().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::units::Bytes;
+use crate::units::{Bytes, counted, grouped};
 
 /// Element type of Q, K, V and the output. Partials are fp32 always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -145,16 +145,21 @@ impl AttentionShape {
             return wrong(format!("heads are {query_heads}/{kv_heads}, but both must be at least 1"));
         }
         if query_heads > 1024 {
-            return wrong(format!("{query_heads} query heads, but at most 1,024 are supported"));
+            return wrong(format!("{} query heads, but at most 1,024 are supported", grouped(u64::from(query_heads))));
         }
         if !query_heads.is_multiple_of(kv_heads) {
             return wrong(format!(
-                "{query_heads} query heads do not divide over {kv_heads} KV heads; each KV head must serve the same number of query heads"
+                "{} do not divide over {}; each KV head must serve the same number of query heads",
+                counted(u64::from(query_heads), "query head"),
+                counted(u64::from(kv_heads), "KV head")
             ));
         }
         let group = query_heads / kv_heads;
         if group > 16 {
-            return wrong(format!("{group} query heads share a KV head, but at most 16 are supported"));
+            return wrong(format!(
+                "{} query heads share a KV head, but at most 16 are supported",
+                grouped(u64::from(group))
+            ));
         }
         if !matches!(head_dim, 64 | 128) {
             return wrong(format!("head dimension {head_dim}, but only 64 and 128 are supported"));

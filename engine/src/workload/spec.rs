@@ -7,21 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::workload::{AttentionShape, Batch, Request};
+use crate::workload::{AttentionShape, Batch, Request, ron_text};
 
 /// Version of the batch file schema that this build writes and reads.
 pub const SCHEMA: u32 = 1;
-
-/// How deeply a batch file may nest; a node takes three levels of it. Bounded, so that no file
-/// exhausts the stack.
-const NESTING: usize = 400;
-
-/// Reader and writer of batch files. Optional fields are written plainly: `requests: 2`.
-fn format() -> ron::Options {
-    ron::Options::default()
-        .with_recursion_limit(NESTING)
-        .with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME)
-}
 
 /// A batch file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,6 +116,17 @@ impl BatchSpec {
         decodes && self.requests.iter().any(prefill)
     }
 
+    /// Most nodes below one another.
+    pub fn depth(&self) -> usize {
+        let mut waiting: Vec<(&NodeSpec, usize)> = self.roots.iter().map(|root| (root, 1)).collect();
+        let mut most = 0;
+        while let Some((node, depth)) = waiting.pop() {
+            most = most.max(depth);
+            waiting.extend(node.children.iter().map(|child| (child, depth + 1)));
+        }
+        most
+    }
+
     /// A batch without requests.
     pub fn empty(shape: AttentionShape) -> Self {
         Self {
@@ -163,7 +163,7 @@ impl BatchSpec {
     /// # Errors
     /// [`Error::File`] with the line and column of what does not fit the schema.
     pub fn from_ron(text: &str) -> Result<Self> {
-        let spec: Self = format().from_str(text).map_err(|error| ron_error(text, &error))?;
+        let spec: Self = ron_text::read(text)?;
         if spec.schema != SCHEMA {
             return Err(Error::Batch(format!(
                 "the file has schema {}, but this build reads schema {SCHEMA}{}",
@@ -177,26 +177,8 @@ impl BatchSpec {
     /// The file text of this batch.
     ///
     /// # Errors
-    /// [`Error::Batch`] if the serialiser refuses, which no value of this type makes it do.
+    /// [`Error::Batch`] where the nodes nest more deeply than [`Self::build`] allows.
     pub fn to_ron(&self) -> Result<String> {
-        let pretty = ron::ser::PrettyConfig::new().depth_limit(6).struct_names(false);
-        format().to_string_pretty(self, pretty).map_err(|error| Error::Batch(error.to_string()))
+        ron_text::write(self, self.depth()).map_err(|error| Error::Batch(error.to_string()))
     }
-}
-
-/// Turns the error of the RON parser into ours, with the place.
-pub fn ron_error(text: &str, error: &ron::error::SpannedError) -> Error {
-    let start = error.span.start;
-    let offset = text
-        .split_inclusive('\n')
-        .take(start.line.saturating_sub(1))
-        .map(str::len)
-        .sum::<usize>()
-        .saturating_add(start.col.saturating_sub(1))
-        .min(text.len());
-    let problem = match &error.code {
-        ron::Error::ExceededRecursionLimit => "nested too deeply to read".to_owned(),
-        other => other.to_string(),
-    };
-    Error::File { problem, line: start.line, column: start.col, offset }
 }

@@ -9,7 +9,6 @@ mod report;
 
 use std::process::ExitCode;
 
-use engine::cancel::Cancel;
 use engine::hw::Device;
 use engine::plan::Strategy;
 use engine::plan::hybrid::PodChoice;
@@ -22,7 +21,7 @@ use super::args::{BenchArgs, BenchSet};
 use super::bench::Chosen;
 use super::fault::Outcome;
 use super::peers::Peers;
-use super::{output, sets};
+use super::{interrupt, output, sets};
 use crate::plot::{Plot, Series};
 use claims::{Claim, claims_of_6, claims_of_11};
 use report::{every_row, finish, spread};
@@ -187,7 +186,7 @@ fn one(spec: &BatchSpec, device: &Device) -> Outcome<Timed> {
         };
         let planned = session::plan_spec(spec, &options)?;
         let run = RunOptions { repeats: 1, command: super::command_line(), ..RunOptions::default() };
-        *time = session::simulate(&planned, &run, &Cancel::default())?.makespan();
+        *time = session::simulate(&planned, &run, interrupt::cancel())?.makespan();
         oracle = session::oracle_ns(&planned);
     }
     Ok(Timed { name: spec.name.clone(), times, oracle })

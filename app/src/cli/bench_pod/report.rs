@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use engine::capture::Outputs;
 use engine::export::SCHEMA;
 use engine::hw::Device;
 use engine::plan::Strategy;
@@ -14,7 +15,7 @@ use super::claims::{Claim, gain_text, mean, median};
 use super::{FLASH, PAPERS_DEVICE, STREAMS, Set, Timed, WAYS, sorted_gains};
 use crate::cli::args::BenchArgs;
 use crate::cli::bench::{Chosen, beside};
-use crate::cli::convert::write_pictures;
+use crate::cli::convert::add_pictures;
 use crate::cli::fault::Outcome;
 use crate::cli::output;
 use crate::cli::peers::Peers;
@@ -117,7 +118,8 @@ fn as_object(set: &Set) -> serde_json::Value {
 
 /// The table of every batch as CSV, and the plot.
 fn write_files(set: &Set, folder: &Path) -> Outcome<Vec<PathBuf>> {
-    std::fs::create_dir_all(folder).map_err(engine::Error::io("writing the benchmark's folder", folder))?;
+    let mut outputs = Outputs::default();
+    outputs.folder(folder, "writing the benchmark's folder")?;
     let at = |ending: &str| folder.join(format!("bench-{}.{ending}", set.key));
     let names = WAYS.iter().map(|way| format!("{}_ns", way.name.replace([' ', '-'], "_")));
     let mut csv = format!("batch,{},oracle_ns\n", names.collect::<Vec<_>>().join(","));
@@ -126,8 +128,7 @@ fn write_files(set: &Set, folder: &Path) -> Outcome<Vec<PathBuf>> {
         // Writing to a string cannot fail.
         let _ = writeln!(csv, "\"{}\",{},{:.0}", row.name, times.join(","), row.oracle);
     }
-    engine::capture::write_atomically(&at("csv"), "writing a table", csv.as_bytes())?;
-    let mut files = vec![at("csv")];
-    files.extend(write_pictures(&svg(&set.plot), Some(&at("svg")), Some(&at("png")))?);
-    Ok(files)
+    outputs.add(&at("csv"), "writing a table", csv.as_bytes())?;
+    add_pictures(&mut outputs, &svg(&set.plot), Some(&at("svg")), Some(&at("png")))?;
+    Ok(outputs.commit()?)
 }

@@ -25,27 +25,20 @@ mod tracks;
 mod writer;
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use events::Event;
 use facts::Facts;
 use tracks::Tracks;
 use writer::{Told, Writer};
 
-use crate::capture::{Capture, write_atomically_with};
-use crate::error::Result;
+use crate::capture::Capture;
 use crate::metrics::{Gap, gaps, on_lanes};
 
-/// Writes a capture as a trace; `missing` is what its file should have had, and is told in the trace.
+/// Writes a capture as a trace to `out`; `missing` is what its file should have had, and is told in the trace.
 ///
 /// # Errors
-/// [`crate::Error::Io`] with the path: no such folder, no permission, a full disk. Nothing is left behind then.
-pub fn write_perfetto(path: &Path, capture: &Capture, missing: &[String]) -> Result<()> {
-    write_atomically_with(path, "writing the trace", |file| trace(file, capture, missing))
-}
-
-/// The trace on its way to `out`.
-fn trace(out: &mut dyn Write, capture: &Capture, missing: &[String]) -> io::Result<()> {
+/// Those of `out`.
+pub fn write_perfetto(out: &mut dyn Write, capture: &Capture, missing: &[String]) -> io::Result<()> {
     let mut writer = Writer::new(out);
     let (facts, spans, gaps) = (Facts::of(capture), on_lanes(capture), gaps(&capture.plan, capture));
     let tracks = Tracks::of(capture, &spans);
