@@ -92,6 +92,19 @@ fn assert_right(runner: &mut Runner, all: &[Planned], seed: u64) -> f64 {
     worst
 }
 
+/// Tensor cores cut sums off, so that one sum of a million terms is further off than many short ones.
+#[test]
+fn an_unsplit_pack_of_a_million_tokens_comes_out_right() {
+    let Some(mut runner) = gpu("an unsplit pack of a million tokens") else { return };
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        let shape = AttentionShape { query_heads: 1, kv_heads: 1, dtype, block_size: 256, ..AttentionShape::default() };
+        let spec = uniform(&[1], &[1 << 20], shape);
+        let all: Vec<Planned> = plan(&runner, &spec, "naive", LaunchStrategy::Serial).into_iter().collect();
+        assert_eq!(all[0].plan.packs.len(), 1);
+        println!("largest relative error in {}: {:.2e}", dtype.name(), assert_right(&mut runner, &all, 1));
+    }
+}
+
 fn seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     u64::from(now.subsec_nanos())

@@ -33,6 +33,7 @@ mod prices;
 mod program;
 mod published;
 mod runs;
+mod samples;
 mod schedulers;
 mod shown;
 mod simulation;

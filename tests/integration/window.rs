@@ -199,3 +199,17 @@ fn the_palette_finds_and_does() {
     window.run_steps(3);
     assert_ne!(before, window.ctx.theme());
 }
+
+#[test]
+fn a_sample_opens_on_its_device_and_under_its_strategy() {
+    let shown_with = |window: &mut Window| {
+        let planned = &app(window).shown().unwrap().planned;
+        (planned.options.device.key.clone(), planned.options.strategy)
+    };
+    let mut window = open(batch(small()));
+    assert_eq!(shown_with(&mut window), ("h200-sxm".to_owned(), Strategy::Streams));
+    send(&mut window, Command::Sample("teach-10-hybrid"));
+    assert_eq!(shown_with(&mut window), ("a100-sxm-80gb".to_owned(), Strategy::Fused));
+    send(&mut window, Command::Strategy(Strategy::Serial));
+    assert_eq!(shown_with(&mut window).1, Strategy::Serial, "the strategy is a choice as ever");
+}

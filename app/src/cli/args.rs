@@ -86,8 +86,8 @@ pub(crate) struct BatchArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
-    /// A device by name, a device file (.ron), or 'detect' for the GPU that is here [default: the GPU
-    /// that is here, else h200-sxm].
+    /// A device by name, a device file (.ron), or 'detect' for the GPU that is here [default: the batch
+    /// file's, else the GPU that is here, else h200-sxm].
     #[arg(long, value_name = "NAME|FILE.ron|detect")]
     pub(crate) device: Option<PathBuf>,
     /// What runs the plan.
@@ -110,14 +110,26 @@ pub(crate) enum Backend {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Choice")]
 pub(crate) struct ChoiceArgs {
-    /// How packs are made; see 'packscope list schedulers'.
-    #[arg(long, value_name = "NAME", default_value = engine::pack::DEFAULT)]
-    pub(crate) scheduler: String,
-    /// How CTAs reach the GPU; see 'packscope list strategies'.
-    #[arg(long, value_name = "NAME", default_value = "streams")]
-    pub(crate) strategy: String,
+    /// How packs are made; see 'packscope list schedulers' [default: the batch file's, else pat].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scheduler: Option<String>,
+    /// How CTAs reach the GPU; see 'packscope list strategies' [default: the batch file's, else streams].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) strategy: Option<String>,
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
+}
+
+impl ChoiceArgs {
+    /// The scheduler's name.
+    pub(crate) fn scheduler(&self) -> &str {
+        self.scheduler.as_deref().unwrap_or(engine::pack::DEFAULT)
+    }
+
+    /// The strategy's name.
+    pub(crate) fn strategy(&self) -> &str {
+        self.strategy.as_deref().unwrap_or(engine::plan::Strategy::Streams.name())
+    }
 }
 
 /// Constants of the rules.

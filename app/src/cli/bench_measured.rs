@@ -35,8 +35,9 @@ struct Row {
 pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Runner) -> Outcome<ExitCode> {
     let peers = Peers::read(args.peers.as_deref(), set.key, &set.cases)?;
     let choice = &args.choice;
-    let schedulers = or(&args.schedulers, &choice.scheduler);
-    let ways = input::ways(device, schedulers, or(&args.strategies, &choice.strategy), &choice.rules)?;
+    let (scheduler, strategy) = (choice.scheduler().to_owned(), choice.strategy().to_owned());
+    let schedulers = or(&args.schedulers, &scheduler);
+    let ways = input::ways(device, schedulers, or(&args.strategies, &strategy), &choice.rules)?;
     let bar = output::progress(set.cases.len() as u64 + 1, set.key);
     let Some(limits) = runner.limits(interrupt::cancel())? else {
         return Err(Fault::failed("the GPU did not give its limits"));

@@ -11,8 +11,9 @@ use crate::shown;
 
 /// The command. The first scheduler under the first strategy is what the others are compared with.
 pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
-    let spec = input::batch(&args.batch)?;
-    let (device, mut runner) = input::setup(&args.device)?;
+    let mut device = args.device.clone();
+    let spec = input::shown(&args.batch, &mut device, None)?;
+    let (device, mut runner) = input::setup(&device)?;
     let choices = input::ways(&device, &args.schedulers, &args.strategies, &args.rules)?;
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::with_capacity(choices.len());

@@ -54,7 +54,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
 pub(crate) fn sample() -> Outcome<BatchSpec> {
     let sample = samples::find(samples::DEFAULT)
         .ok_or_else(|| Fault::input(format!("there is no sample '{}'", samples::DEFAULT), "please report it"))?;
-    Ok(BatchSpec::from_ron(sample.text)?)
+    Ok(BatchSpec { scene: None, ..BatchSpec::from_ron(sample.text)? })
 }
 
 /// The choice first, then its scheduler under the other strategies, then nothing packed at all.

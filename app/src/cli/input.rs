@@ -32,6 +32,33 @@ pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
     Ok(spec)
 }
 
+/// The batch without the scene of its file. Where device and choice are not asked for, the scene's are taken and told.
+pub(crate) fn shown(args: &BatchArgs, device: &mut DeviceArgs, choice: Option<&mut ChoiceArgs>) -> Outcome<BatchSpec> {
+    let mut spec = batch(args)?;
+    let Some(scene) = spec.scene.take() else { return Ok(spec) };
+    let mut told = Vec::new();
+    // Whoever asks for the GPU wants the one that is here.
+    if device.backend != Backend::Cuda {
+        take(&mut told, "device", &mut device.device, scene.device);
+    }
+    if let Some(choice) = choice {
+        take(&mut told, "scheduler", &mut choice.scheduler, scene.scheduler);
+        take(&mut told, "strategy", &mut choice.strategy, scene.strategy);
+    }
+    if !told.is_empty() {
+        output::note(&format!("{}: shown with {}, as its file says", spec.name, told.join(" ")));
+    }
+    Ok(spec)
+}
+
+/// Takes a scene's own value for an option that was not given.
+fn take<T: From<String>>(told: &mut Vec<String>, option: &str, asked: &mut Option<T>, own: Option<String>) {
+    if let (None, Some(own)) = (&asked, own) {
+        told.push(format!("--{option} {own}"));
+        *asked = Some(T::from(own));
+    }
+}
+
 fn base(args: &BatchArgs) -> Outcome<BatchSpec> {
     let default = shape(args, AttentionShape::default())?;
     if let Some(file) = &args.file {
@@ -189,7 +216,7 @@ fn named_device(path: &Path) -> Outcome<Device> {
 
 /// Everything that planning takes.
 pub(crate) fn options(device: &Device, choice: &ChoiceArgs, explain: bool) -> Outcome<PlanOptions> {
-    options_of(device, &choice.scheduler, &choice.strategy, &choice.rules, explain)
+    options_of(device, choice.scheduler(), choice.strategy(), &choice.rules, explain)
 }
 
 /// [`options`] from single names.

@@ -18,9 +18,10 @@ const PLANNINGS: u32 = 5;
 
 /// The command.
 pub(crate) fn plan(args: &PlanArgs) -> Outcome<ExitCode> {
-    let spec = input::batch(&args.batch)?;
-    let device = input::device(&args.device)?;
-    let options = input::options(&device, &args.choice, args.explain)?;
+    let (mut device, mut choice) = (args.device.clone(), args.choice.clone());
+    let spec = input::shown(&args.batch, &mut device, Some(&mut choice))?;
+    let device = input::device(&device)?;
+    let options = input::options(&device, &choice, args.explain)?;
     let planned = session::plan_spec(&spec, &options)?;
     let mut json = timed_json(&planned)?;
     json.decisions = args.explain.then(|| decisions_json(&planned.plan));

@@ -21,9 +21,10 @@ const CHECK_SEED: u64 = 1;
 
 /// The command.
 pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
-    let spec = input::batch(&args.batch)?;
-    let (device, mut runner) = input::setup(&args.device)?;
-    let options = input::options(&device, &args.choice, true)?;
+    let (mut device, mut choice) = (args.device.clone(), args.choice.clone());
+    let spec = input::shown(&args.batch, &mut device, Some(&mut choice))?;
+    let (device, mut runner) = input::setup(&device)?;
+    let options = input::options(&device, &choice, true)?;
     let planned = session::plan_spec(&spec, &options)?;
     let bar = output::progress(2, "running");
     let check: Option<CheckReport> =

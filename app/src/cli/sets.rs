@@ -90,7 +90,12 @@ pub(crate) fn hybrid() -> Outcome<Vec<Case>> {
 
 fn sampled(prefix: &str) -> Outcome<Vec<Case>> {
     let samples = samples::samples().iter().filter(|sample| sample.key.starts_with(prefix));
-    samples.map(|sample| Ok(Case { name: sample.key.to_owned(), spec: BatchSpec::from_ron(sample.text)? })).collect()
+    // A set has a device and ways of its own.
+    let case = |sample: &samples::Sample| {
+        let spec = BatchSpec { scene: None, ..BatchSpec::from_ron(sample.text)? };
+        Ok(Case { name: sample.key.to_owned(), spec })
+    };
+    samples.map(case).collect()
 }
 
 fn pat_figure_10(heads: (u32, u32)) -> Outcome<Set> {

@@ -119,7 +119,7 @@ impl App {
         };
         match opening {
             Opening::Example => app.apply(ctx, Command::Sample(samples::DEFAULT)),
-            Opening::Batch(spec) => app.replace(*spec),
+            Opening::Batch(spec) => app.open(*spec),
             Opening::Capture(loaded) => app.show_capture(*loaded),
         }
         app.undo.clear();

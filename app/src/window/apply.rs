@@ -6,8 +6,9 @@ use std::sync::Arc;
 use egui::{Context, Theme};
 use engine::cancel::Cancel;
 use engine::capture::{Loaded, Source, write_atomically};
+use engine::plan::Strategy;
 use engine::units::{NodeIdx, PackIdx, counted};
-use engine::workload::BatchSpec;
+use engine::workload::{BatchSpec, Scene};
 
 use super::app::{App, default_dock};
 use super::command::{Action, Command};
@@ -269,8 +270,35 @@ impl App {
 
     fn take_text(&mut self, text: &str) {
         match BatchSpec::from_ron(text) {
-            Ok(spec) => self.replace(spec),
+            Ok(spec) => self.open(spec),
             Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    /// Shows a batch from a file with the device and choice that its text speaks of.
+    pub(super) fn open(&mut self, mut spec: BatchSpec) {
+        if let Some(scene) = spec.scene.take() {
+            self.set_scene(&spec.name, &scene);
+        }
+        self.replace(spec);
+    }
+
+    fn set_scene(&mut self, name: &str, scene: &Scene) {
+        let mut told = Vec::new();
+        if let Some(device) = scene.device.as_deref().and_then(|key| engine::hw::find(key).ok()) {
+            self.options.device = device.clone();
+            told.push(device.key.clone());
+        }
+        if let Some(scheduler) = scene.scheduler.as_deref().and_then(|name| engine::pack::find(name).ok()) {
+            scheduler.name().clone_into(&mut self.options.scheduler);
+            told.push(scheduler.name().to_owned());
+        }
+        if let Some(strategy) = scene.strategy.as_deref().and_then(|name| name.parse::<Strategy>().ok()) {
+            self.options.strategy = strategy;
+            told.push(strategy.name().to_owned());
+        }
+        if !told.is_empty() {
+            self.log.push((Level::Info, format!("{name}: shown with {}", told.join(", "))));
         }
     }
 

@@ -103,6 +103,7 @@ pub fn parse_tree(text: &str, shape: AttentionShape) -> Result<BatchSpec> {
         schema: SCHEMA,
         name: format!("tree {text}"),
         look_for: String::new(),
+        scene: None,
         shape,
         roots: below.into_iter().collect(),
         requests: Vec::new(),

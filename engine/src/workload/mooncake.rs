@@ -167,6 +167,7 @@ pub fn spec_from_window(
         schema: SCHEMA,
         name: format!("Mooncake window {start}:{count}, step {step}"),
         look_for: String::new(),
+        scene: None,
         shape,
         roots,
         requests: Vec::new(),

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::workload::{AttentionShape, Batch, Request, ron_text};
+use crate::workload::{AttentionShape, Batch, Request, Scene, ron_text};
 
 /// Version of the batch file schema that this build writes and reads.
 pub const SCHEMA: u32 = 1;
@@ -24,6 +24,10 @@ pub struct BatchSpec {
     /// What a person should look for in this batch.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub look_for: String,
+    /// How the file is shown and what its text claims. Whoever opens a file takes it out, so that captures and
+    /// edited batches have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scene: Option<Box<Scene>>,
     /// Attention shape.
     #[serde(default)]
     pub shape: AttentionShape,
@@ -133,6 +137,7 @@ impl BatchSpec {
             schema: SCHEMA,
             name: "empty".to_owned(),
             look_for: String::new(),
+            scene: None,
             shape,
             roots: Vec::new(),
             requests: Vec::new(),
