@@ -12,6 +12,7 @@ mod capture_file;
 mod cli;
 mod common;
 mod devices;
+mod digests;
 mod error_bound;
 mod forests;
 mod forms;

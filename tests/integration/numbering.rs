@@ -10,7 +10,7 @@ use engine::plan::{
 };
 use engine::session::{PlanOptions, plan_spec};
 use engine::units::QueryIdx;
-use engine::workload::{BatchSpec, RequestSpec};
+use engine::workload::{AttentionShape, BatchSpec, RequestSpec};
 use proptest::prelude::*;
 
 use crate::common::all_ways;
@@ -154,7 +154,7 @@ proptest! {
     #[test]
     fn pairs_of_prefill_tasks_add_up(chunks in prop::collection::vec((1_u64..700, 0_u64..900), 1..3)) {
         let device = engine::hw::find("h200-sxm").unwrap();
-        let spec = hybrid(&chunks, BatchSpec::empty(Default::default()));
+        let spec = hybrid(&chunks, BatchSpec::empty(AttentionShape::default()));
         let plan = plan_spec(&spec, &PlanOptions::new(device)).unwrap().plan;
         let by_rows = |task: &PrefillTask| (task.rows_begin..task.rows_end).map(|row| task.seen_by(row).len() as u64).sum::<u64>();
         for task in &plan.prefill.tasks {

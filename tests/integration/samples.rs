@@ -171,8 +171,8 @@ fn a_claim_that_does_not_hold_is_seen() {
         at_least: None,
         at_most: Some(0.0),
     };
-    assert_eq!(shown.value(&rank("fused")), 0.0);
-    assert_eq!(shown.value(&rank("serial")), 4.0, "serial ends last of five");
+    assert!(shown.value(&rank("fused")) < 0.5);
+    assert!((shown.value(&rank("serial")) - 4.0).abs() < 0.5, "serial ends last of five");
 }
 
 #[test]

@@ -90,12 +90,14 @@ fn end(mut signals: signal_hook::iterator::Signals) {
     engine::capture::abandon();
     CANCEL.cancel();
     std::thread::sleep(GRACE);
-    let (told, done) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    let (told, done) = crossbeam_channel::bounded(1);
+    let telling = move || {
         tell(signal);
         let _ = told.send(());
-    });
-    let _ = done.recv_timeout(TELLING);
+    };
+    if std::thread::Builder::new().name("last words".to_owned()).spawn(telling).is_ok() {
+        let _ = done.recv_timeout(TELLING);
+    }
     signal_hook::low_level::exit(128 + signal);
 }
 

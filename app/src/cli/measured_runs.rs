@@ -86,7 +86,7 @@ pub(crate) fn read_all(args: &CalibrateArgs) -> Outcome<Measured> {
         }
         if let Some(all) = &mut all {
             all.keys.push(capture.batch.name.clone());
-            all.runs.push(captured(&all.device, path, capture)?);
+            all.runs.push(captured(&all.device, path, &capture)?);
         }
     }
     all.filter(|all| !all.runs.is_empty()).ok_or_else(|| Fault::failed("there are no measured runs of today's plans"))
@@ -101,13 +101,13 @@ fn device_of(args: &CalibrateArgs, name: &str) -> Outcome<Device> {
 }
 
 /// The run of a capture, with the plan that it ran.
-fn captured(device: &Device, path: &Path, capture: Capture) -> Outcome<Observed> {
+fn captured(device: &Device, path: &Path, capture: &Capture) -> Outcome<Observed> {
     if capture.provenance.source != Source::Measured || capture.provenance.device != device.key {
         let what = format!("{}: it was not measured on {}", path.display(), device.name);
         return Err(Fault::input(what, "give captures that `run` wrote on that GPU"));
     }
     let (measured, l2) = (capture.times.spread().median, capture.times.l2);
-    Ok(Observed { planned: session::planned_of(&capture, device)?, measured, l2 })
+    Ok(Observed { planned: session::planned_of(capture, device)?, measured, l2 })
 }
 
 fn bad(path: &Path, what: &str) -> Fault {

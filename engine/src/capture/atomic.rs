@@ -122,27 +122,22 @@ impl Outputs {
         if there.as_ref().is_some_and(Metadata::is_dir) {
             return Err(failed()(io::ErrorKind::IsADirectory.into()));
         }
-        let place = match there.as_ref().filter(|there| !there.is_file()) {
-            Some(_) => {
-                let mut bytes = Vec::new();
-                fill(&mut bytes).map_err(failed())?;
-                Place::Direct(bytes)
-            }
-            None => {
-                let target = target_of(path).map_err(failed())?;
-                if self.has(&target) {
-                    return Err(failed()(io::Error::other("two outputs would go to this one file")));
-                }
-                let temporary = beside(&target, there.as_ref(), &mut *still_underway()?).map_err(failed())?;
-                let filled = fill_file(temporary.as_file(), fill);
-                // It belongs to the group before anything can go wrong, so that it is removed with it.
-                let place = Place::File { target, temporary: Some(temporary) };
-                self.files.push(Output { doing, path: path.to_owned(), place });
-                return filled.map_err(failed());
-            }
-        };
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            let mut bytes = Vec::new();
+            fill(&mut bytes).map_err(failed())?;
+            self.files.push(Output { doing, path: path.to_owned(), place: Place::Direct(bytes) });
+            return Ok(());
+        }
+        let target = target_of(path).map_err(failed())?;
+        if self.has(&target) {
+            return Err(failed()(io::Error::other("two outputs would go to this one file")));
+        }
+        let temporary = beside(&target, there.as_ref(), &mut *still_underway()?).map_err(failed())?;
+        let filled = fill_file(temporary.as_file(), fill);
+        // It belongs to the group before anything can go wrong, so that it is removed with it.
+        let place = Place::File { target, temporary: Some(temporary) };
         self.files.push(Output { doing, path: path.to_owned(), place });
-        Ok(())
+        filled.map_err(failed())
     }
 
     /// Makes a folder for the files, unless it is there. It goes again if the group does not appear.

@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         if needs_drop::<T>() {
             self.budget.take(OWNED * self.rest.len() as u64)?;
         }
-        let (value, rest) = postcard::take_from_bytes(self.rest).map_err(unparsed)?;
+        let (value, rest) = postcard::take_from_bytes(self.rest).map_err(|error| unparsed(&error))?;
         self.rest = rest;
         Ok(value)
     }
@@ -83,21 +83,21 @@ impl<'a> Fields<'a> {
 
     /// The next field, which is a list.
     pub(super) fn list<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, Why> {
-        let (count, elements) = postcard::take_from_bytes::<u64>(self.rest).map_err(unparsed)?;
+        let (count, elements) = postcard::take_from_bytes::<u64>(self.rest).map_err(|error| unparsed(&error))?;
         // An element takes a byte at least.
         if count > elements.len() as u64 {
             return Err(format!("it promises {count} elements in {} bytes", elements.len()));
         }
         let inside = if needs_drop::<T>() { INSIDE * elements.len() as u64 } else { 0 };
         self.budget.take(GROWTH * count * size_of::<T>() as u64 + inside)?;
-        let (list, rest) = postcard::take_from_bytes(self.rest).map_err(unparsed)?;
+        let (list, rest) = postcard::take_from_bytes(self.rest).map_err(|error| unparsed(&error))?;
         self.rest = rest;
         Ok(list)
     }
 
     /// The next field, which is a list of `promised` elements.
     pub(super) fn list_of<T: DeserializeOwned>(&mut self, promised: u64) -> Result<Vec<T>, Why> {
-        let (count, _) = postcard::take_from_bytes::<u64>(self.rest).map_err(unparsed)?;
+        let (count, _) = postcard::take_from_bytes::<u64>(self.rest).map_err(|error| unparsed(&error))?;
         if count != promised {
             return Err(format!("it holds {count} where {promised} are promised"));
         }
@@ -105,6 +105,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn unparsed(error: postcard::Error) -> Why {
+fn unparsed(error: &postcard::Error) -> Why {
     format!("it does not parse: {error}")
 }

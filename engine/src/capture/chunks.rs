@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::DeserializeOwned;
+
 use super::budget::{Budget, Fields, Why};
 use super::file::{CHUNK_HEADER, END_MAGIC, FOOTER, HEADER, INDEX, IndexEntry, Kind, RAW_LIMIT};
 use crate::units::grouped;
@@ -144,6 +146,18 @@ impl<'a> Chunks<'a> {
     ) -> Result<T, Why> {
         let raw = self.raw(kind, number)?;
         read(&mut Fields::of(&raw, &mut self.budget))
+    }
+
+    /// The content of a chunk that is one value.
+    pub(super) fn value<T: DeserializeOwned>(&mut self, kind: Kind, number: u32) -> Result<T, Why> {
+        let raw = self.raw(kind, number)?;
+        Fields::of(&raw, &mut self.budget).value()
+    }
+
+    /// The content of a chunk that is one list.
+    pub(super) fn list<T: DeserializeOwned>(&mut self, kind: Kind, number: u32) -> Result<Vec<T>, Why> {
+        let raw = self.raw(kind, number)?;
+        Fields::of(&raw, &mut self.budget).list()
     }
 
     /// As [`Self::fields`]; what cannot be read is missing, and said so.

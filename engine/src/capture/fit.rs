@@ -229,8 +229,7 @@ pub(super) fn series_fits(series: &CounterSeries) -> Fits {
 }
 
 /// Checks that counts are of launches that are there, and numbers that can be.
-pub(super) fn counts_fit(counted: &Option<Counted>, plan: &LaunchPlan) -> Fits {
-    let Some(counted) = counted else { return Ok(()) };
+pub(super) fn counts_fit(counted: &Counted, plan: &LaunchPlan) -> Fits {
     if let Some(strange) = counted.launches.iter().find(|of| of.launch as usize >= plan.launches.len()) {
         return Err(format!("it has counts of launch {}, which the plan has not", strange.launch));
     }

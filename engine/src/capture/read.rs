@@ -21,7 +21,7 @@ use super::file::{
 };
 use super::fit::{batch_fits, counts_fit, decisions_fit, meta_fits, plan_fits, series_fits, spans_fit, windows_fit};
 use super::old::{self, OldMeta};
-use crate::capture::{Capture, CounterSeries, Spans};
+use crate::capture::{Capture, Counted, CounterSeries, Spans};
 use crate::error::{Error, Result};
 use crate::plan::{LaunchPlan, MergePlan, PrefillPlan};
 use crate::units::grouped;
@@ -93,8 +93,8 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     read_counters(&mut chunks, &meta, &mut capture);
     if version >= WITH_COUNTS {
         capture.counted = chunks.or_missing(COUNTED, "what the hardware counted", |fields| {
-            let counted = fields.value()?;
-            counts_fit(&counted, &capture.plan).map(|()| counted)
+            let counted: Option<Counted> = fields.value()?;
+            counted.iter().try_for_each(|counted| counts_fit(counted, &capture.plan)).map(|()| counted)
         });
     }
     Ok(Loaded { capture, missing: chunks.missing })
@@ -149,11 +149,8 @@ fn useless(what: &str, why: &str) -> Error {
 }
 
 fn read_meta(chunks: &mut Chunks<'_>, version: u32) -> Result<Meta, Why> {
-    let mut meta: Meta = if version < WITH_ROLES {
-        chunks.fields(META, 0, |fields| fields.value::<OldMeta>())?.into()
-    } else {
-        chunks.fields(META, 0, |fields| fields.value())?
-    };
+    let mut meta: Meta =
+        if version < WITH_ROLES { chunks.value::<OldMeta>(META, 0)?.into() } else { chunks.value(META, 0)? };
     chunks.missing.extend(meta_fits(&mut meta)?);
     Ok(meta)
 }
@@ -175,7 +172,7 @@ fn read_plan(chunks: &mut Chunks<'_>, version: u32) -> Result<LaunchPlan, Why> {
     let mut plan = chunks.fields(PLAN, 0, old::plan)?;
     // A plan whose launches name rounds or prefill that are not there does not fit.
     if chunks.has(ROUNDS) {
-        plan.merge.rounds = chunks.fields(ROUNDS, 0, |fields| fields.list())?;
+        plan.merge.rounds = chunks.list(ROUNDS, 0)?;
     }
     if chunks.has(PREFILL) {
         plan.prefill = chunks.fields(PREFILL, 0, prefill)?;

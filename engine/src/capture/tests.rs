@@ -257,18 +257,6 @@ fn verify_finds_each_kind_of_fault() {
     assert!(rules(|c| c.provenance.source = Source::Simulated).contains(&"source"), "counts of no hardware");
 }
 
-/// A node that the tree has not shows where the tree is built: a file is read without laying out tables.
-#[test]
-fn a_plan_of_another_tree_is_refused_where_the_tree_is_built() {
-    let device = crate::hw::find("h200-sxm").unwrap();
-    let mut capture = small();
-    crate::session::planned_of(&capture, device).unwrap();
-    capture.plan.packs[0].node = NodeIdx(99);
-    let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
-    let error = crate::session::planned_of(&loaded.capture, device).unwrap_err().to_string();
-    assert!(error.contains("names node 99"), "{error}");
-}
-
 #[test]
 fn what_is_no_number_is_left_out_and_missed() {
     let mut capture = small();
