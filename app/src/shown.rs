@@ -7,7 +7,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     replaced(text, |c| c == '\t')
 }
 
-/// As [`line`], with its line breaks.
+/// As [`line()`], with its line breaks.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| c == '\t' || c == '\n')
 }

@@ -92,7 +92,7 @@ pub struct Piece {
     pub first: usize,
     /// Spans in it.
     pub count: u32,
-    /// Pack with the most time in it; [`NO_PACK`] for a merge, [`PREFILL`] and [`BOTH`] for prefill.
+    /// What has the most time in it.
     pub entity: Entity,
     /// Busy nanoseconds in it.
     pub busy: u64,
