@@ -3,6 +3,8 @@
 
 pub mod chart;
 pub mod cli;
+pub mod damage;
+pub mod headline;
 pub mod picture;
 pub mod plot;
 pub mod samples;

@@ -9,6 +9,8 @@ use engine::metrics;
 use engine::plan::CtaRole;
 use engine::units::Nanos;
 
+use crate::damage::{self, Damage};
+use crate::headline;
 use crate::shown;
 use crate::window::lanes::Lanes;
 use crate::window::panels::entity_colour;
@@ -57,14 +59,28 @@ fn title(capture: &Capture) -> String {
     let batch = if capture.batch.name.is_empty() { "batch" } else { &capture.batch.name };
     let (plan, made) = (&capture.plan, &capture.provenance);
     let way = format!("{} · {} · {}", plan.scheduler, plan.strategy.name(), made.device_name);
-    format!("{batch} · {way} · {} ({})", capture.makespan(), made.source.name())
+    format!("{batch} · {way} · {}", headline::sentence(capture))
 }
 
-fn lanes(out: &mut String, t: &Tokens, capture: &Capture, area: Rect, end: f64) {
+/// Under a title: which run the lanes are of, and what its file had lost. Gives the height that it takes.
+fn subtitle(out: &mut String, t: &Tokens, capture: &Capture, damage: &Damage, top: f32) -> f32 {
+    let mut lines: Vec<(String, Color32)> = Vec::new();
+    lines.extend(headline::lanes(capture, damage).map(|traced| (traced, t.faint)));
+    let lost = damage.missing().iter().map(|missing| (format!("the capture is damaged; it lacks {missing}"), t.warn));
+    lines.extend(lost);
+    for (at, (line, fill)) in lines.iter().enumerate() {
+        text(out, LEFT, top + 15.0 * at as f32, 11, *fill, line);
+    }
+    15.0 * lines.len() as f32
+}
+
+fn lanes(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), area: Rect, end: f64) {
     let lanes = Lanes::of(capture);
     let height = area.height() / lanes.lanes.len().max(1) as f32;
     let layout = Layout::new(&lanes, View { begin: 0.0, end, scroll: 0.0, lane_height: Some(height) }, area);
-    for gap in metrics::gaps(&capture.plan, capture) {
+    // Where CTAs are lost, a gap may be none; where windows are, its cause is not known.
+    let gaps = if damage.of_causes().is_none() { metrics::gaps(&capture.plan, capture) } else { Vec::new() };
+    for gap in gaps {
         let (left, right) = (layout.x(gap.begin.as_f64()), layout.x(gap.end.as_f64()));
         if right - left >= 3.0 {
             let top = layout.top(gap.sm as usize * layout.slots + gap.slot as usize);
@@ -82,9 +98,10 @@ fn lanes(out: &mut String, t: &Tokens, capture: &Capture, area: Rect, end: f64) 
     }
 }
 
-fn legend(out: &mut String, t: &Tokens, capture: &Capture, y: f32) {
+fn legend(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), y: f32) {
     let report = metrics::bubbles(&capture.plan, capture);
-    text(out, LEFT, y, 12, t.text, &format!("busy {:.1} %", report.busy_share() * 100.0));
+    let busy = damage::busy(report.busy_share(), 1, damage);
+    text(out, LEFT, y, 12, t.text, &format!("busy {busy}"));
     let mut x = LEFT + 90.0;
     if !capture.plan.prefill.is_empty() {
         let roles = [
@@ -99,6 +116,9 @@ fn legend(out: &mut String, t: &Tokens, capture: &Capture, y: f32) {
             x += 36.0 + name.len() as f32 * 6.6;
         }
     }
+    if let Some(reason) = damage.of_causes() {
+        return text(out, x, y, 12, t.warn, &format!("bubbles {} ({reason})", damage::UNKNOWN));
+    }
     for bubble in report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0) {
         let name = bubble.cause.name();
         rect(out, Rect::from_min_size(pos2(x, y - 10.0), vec2(14.0, 11.0)), &format!("url(#{name})"));
@@ -109,18 +129,19 @@ fn legend(out: &mut String, t: &Tokens, capture: &Capture, y: f32) {
 }
 
 /// The timeline of a run with its bubbles, title, source and legend.
-pub fn timeline_svg(capture: &Capture) -> String {
+pub fn timeline_svg(capture: &Capture, damage: &Damage) -> String {
     let t = tokens(false);
     let mut body = String::new();
     text(&mut body, LEFT, 26.0, 15, t.text, &title(capture));
-    legend(&mut body, t, capture, 48.0);
+    let under = subtitle(&mut body, t, capture, damage, 43.0);
+    legend(&mut body, t, (capture, damage), 48.0 + under);
     let height = (capture.slots() as f32 * 2.0).clamp(240.0, 900.0);
-    let area = Rect::from_min_size(pos2(LEFT, 60.0), vec2(WIDTH - LEFT - 20.0, height));
+    let area = Rect::from_min_size(pos2(LEFT, 60.0 + under), vec2(WIDTH - LEFT - 20.0, height));
     text(&mut body, 8.0, area.top() + 10.0, 11, t.faint, "SM 0");
     let last = format!("SM {}", capture.provenance.sm_count.saturating_sub(1));
     text(&mut body, 8.0, area.bottom(), 11, t.faint, &last);
     let end = capture.makespan().as_f64().max(1.0);
-    lanes(&mut body, t, capture, area, end);
+    lanes(&mut body, t, (capture, damage), area, end);
     let under = Rect::from_min_size(pos2(LEFT, area.bottom() + 24.0), vec2(area.width(), 0.0));
     let bottom = counters(&mut body, t, capture, under, end);
     document(bottom + 6.0, &body)
@@ -136,13 +157,14 @@ fn counters(out: &mut String, t: &Tokens, capture: &Capture, under: Rect, end: f
         }
         let bytes = unit == "B/s";
         let peak = if bytes { capture.provenance.peak_bytes_per_s as f64 } else { 1.0 };
-        let most = rows.iter().flat_map(|series| series.values.iter().copied()).fold(peak, f64::max).max(1e-9);
+        let values = rows.iter().flat_map(|series| series.values.iter().copied()).filter(|value| value.is_finite());
+        let most = values.fold(peak, f64::max).max(1e-9);
         let place = Rect::from_min_size(pos2(under.left(), top), vec2(under.width(), if bytes { 84.0 } else { 48.0 }));
         rect(out, place, &hex(t.back));
         for (at, series) in rows.into_iter().enumerate() {
             let colour = t.entity([4, 5, 2, 7][(at + if bytes { 0 } else { 2 }) % 4]);
             let mut points = String::new();
-            for (step, value) in series.values.iter().enumerate() {
+            for (step, value) in series.values.iter().enumerate().filter(|(_, value)| value.is_finite()) {
                 for time in [step, step + 1].map(|step| series.start.as_f64() + series.step.as_f64() * step as f64) {
                     let x = place.left() + (time / end).min(1.0) as f32 * place.width();
                     let y = place.bottom() - (value / most) as f32 * (place.height() - 2.0);
@@ -171,18 +193,20 @@ fn counters(out: &mut String, t: &Tokens, capture: &Capture, under: Rect, end: f
     top
 }
 
-/// Runs one under another, aligned at their start on one time scale.
+/// Runs of this session one under another, aligned at their start on one time scale.
 pub fn compare_svg(captures: &[Capture]) -> String {
     let t = tokens(false);
     let end = captures.iter().map(|capture| capture.makespan().0).max().unwrap_or(1).max(1) as f64;
     let mut body = String::new();
     let mut y = 10.0;
     for capture in captures {
+        let whole = Damage::default();
         text(&mut body, LEFT, y + 16.0, 14, t.text, &title(capture));
-        legend(&mut body, t, capture, y + 36.0);
-        let area = Rect::from_min_size(pos2(LEFT, y + 44.0), vec2(WIDTH - LEFT - 20.0, 140.0));
-        lanes(&mut body, t, capture, area, end);
-        y += 216.0;
+        let under = subtitle(&mut body, t, capture, &whole, y + 32.0);
+        legend(&mut body, t, (capture, &whole), y + 36.0 + under);
+        let area = Rect::from_min_size(pos2(LEFT, y + 44.0 + under), vec2(WIDTH - LEFT - 20.0, 140.0));
+        lanes(&mut body, t, (capture, &whole), area, end);
+        y += 216.0 + under;
     }
     document(y + 6.0, &body)
 }

@@ -165,7 +165,7 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
-/// A count with its noun: `1 launch`, `2 launches`, `1,024 CTAs`.
+/// A count with its noun: `1 launch`, `2 launches`, `5 queries`, `1,024 CTAs`.
 pub fn counted(count: u64, noun: &str) -> String {
     let (stem, ending) = match (count, noun.strip_suffix('y')) {
         (1, _) => (noun, ""),

@@ -39,5 +39,8 @@ mod schedulers;
 mod shown;
 mod simulation;
 mod window;
+mod window_damage;
+mod window_figures;
 mod window_gpu;
 mod window_images;
+mod window_open;

@@ -6,6 +6,7 @@ use engine::plan::Strategy;
 use engine::units::{NodeIdx, PackIdx};
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec};
 use packscope::window::command::{Action, Command};
+use packscope::window::guard::Part;
 use packscope::window::lanes::Lanes;
 use packscope::window::panels::Panel;
 use packscope::window::selection::Selection;
@@ -137,6 +138,21 @@ fn every_panel_shows_small_huge_and_empty_batches() {
             send(&mut window, Command::Show(panel));
         }
         assert_eq!(app(&mut window).problem(), None);
+    }
+}
+
+#[test]
+fn every_panel_shows_a_hybrid_batch_under_every_strategy() {
+    for key in ["teach-10-hybrid", "pod-c0"] {
+        let spec = BatchSpec::from_ron(packscope::samples::find(key).unwrap().text).unwrap();
+        let mut window = open(batch(spec));
+        for strategy in Strategy::ALL {
+            send(&mut window, Command::Strategy(strategy));
+            for panel in Panel::ALL.into_iter().filter(|panel| *panel != Panel::Compare) {
+                send(&mut window, Command::Show(panel));
+                assert_eq!(app(&mut window).failure(Part::Panel(panel)), None, "{key}, {strategy:?}");
+            }
+        }
     }
 }
 

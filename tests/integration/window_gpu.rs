@@ -2,7 +2,7 @@
 //! a GPU would, fail, or take their time, so that every outcome is seen on any machine.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use egui_kittest::kittest::Queryable as _;
@@ -13,7 +13,7 @@ use engine::session::{Planned, RunOptions, Runner, Tell};
 use engine::{Error, Result};
 use packscope::window::command::{Action, Command};
 use packscope::window::gpu::{Found, Machine, RunsPlans, ThisMachine};
-use packscope::window::panels::Panel;
+use packscope::window::panels::{Level, Panel};
 use packscope::window::worker::Shown;
 use packscope::window::{App, Opening};
 
@@ -29,23 +29,29 @@ enum Answer {
     Waits,
     /// The driver library panics.
     Panics,
+    /// Memory runs out after the run has begun, and closing what is broken panics; the next one is well.
+    RunsOut,
 }
 
 struct StandIn {
     answer: Answer,
     /// The next run fails as a lost device does; then it is well again.
     fails: Arc<AtomicBool>,
+    /// How often the GPU was opened.
+    opened: Arc<AtomicUsize>,
 }
 
 struct Open {
     device: Device,
     answer: Answer,
     fails: Arc<AtomicBool>,
+    /// It is the first that was opened.
+    first: bool,
 }
 
 impl StandIn {
     fn new(answer: Answer) -> Self {
-        Self { answer, fails: Arc::default() }
+        Self { answer, fails: Arc::default(), opened: Arc::default() }
     }
 }
 
@@ -56,7 +62,14 @@ impl Machine for StandIn {
 
     fn open(&self, _: Tell, _: &Cancel) -> Result<Box<dyn RunsPlans>> {
         let device = engine::hw::find("h200-sxm")?.clone();
-        Ok(Box::new(Open { device, answer: self.answer, fails: Arc::clone(&self.fails) }))
+        let first = self.opened.fetch_add(1, Ordering::Relaxed) == 0;
+        Ok(Box::new(Open { device, answer: self.answer, fails: Arc::clone(&self.fails), first }))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        assert!(!(matches!(self.answer, Answer::RunsOut) && self.first), "closing what is broken");
     }
 }
 
@@ -66,11 +79,15 @@ impl RunsPlans for Open {
     }
 
     fn run(&mut self, planned: &Planned, how: &RunOptions, cancel: &Cancel) -> Result<Capture> {
-        if self.fails.swap(false, Ordering::Relaxed) {
+        if matches!(self.answer, Answer::RunsOut) {
+            if !self.fails.swap(true, Ordering::Relaxed) {
+                return Err(Error::Gpu("out of memory: 3.1 GiB were asked for, 1.2 GiB are free".to_owned()));
+            }
+        } else if self.fails.swap(false, Ordering::Relaxed) {
             return Err(Error::Gpu("the device was lost".to_owned()));
         }
         match self.answer {
-            Answer::Slower => {}
+            Answer::Slower | Answer::RunsOut => {}
             Answer::Panics => panic!("a driver call"),
             Answer::Waits => loop {
                 cancel.check()?;
@@ -199,18 +216,63 @@ fn a_measured_run_outlives_an_edit_and_comes_back_with_its_plan() {
 
 #[test]
 fn a_failing_run_keeps_the_work_and_the_next_one_runs() {
-    let fails = Arc::new(AtomicBool::new(true));
-    let switch = Arc::clone(&fails);
-    let mut window = open_on(move || Box::new(StandIn { answer: Answer::Slower, fails: Arc::clone(&switch) }));
+    let (fails, opened) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let (switch, count) = (Arc::clone(&fails), Arc::clone(&opened));
+    let mut window = open_on(move || {
+        Box::new(StandIn { answer: Answer::Slower, fails: Arc::clone(&switch), opened: Arc::clone(&count) })
+    });
     send(&mut window, Command::Device("h200-sxm".to_owned()));
     measure(&mut window);
     assert!(app(&mut window).gpu_problem().unwrap().contains("device was lost"));
     assert!(shown(&mut window).simulated.is_some());
     window.run_steps(2);
     assert!(window.query_all_by_label_contains("device was lost").count() >= 1);
+    assert_eq!(errors(&mut window), 1, "one message");
     measure(&mut window);
     assert_eq!(app(&mut window).gpu_problem(), None);
     assert!(shown(&mut window).measured.is_some());
+    assert_eq!(opened.load(Ordering::Relaxed), 2, "a lost device is opened anew");
+    measure(&mut window);
+    assert_eq!(opened.load(Ordering::Relaxed), 2, "one that is well stays open");
+}
+
+fn errors(window: &mut Window) -> usize {
+    app(window).log().iter().filter(|(level, _)| *level == Level::Error).count()
+}
+
+#[test]
+fn memory_that_runs_out_gives_one_message_and_the_thread_goes_on() {
+    let mut window = stand_in(Answer::RunsOut);
+    let plan = shown(&mut window).plan_digest;
+    measure(&mut window);
+    assert!(app(&mut window).gpu_problem().unwrap().contains("out of memory: 3.1 GiB"));
+    assert_eq!((errors(&mut window), app(&mut window).gpu_blocked()), (1, None));
+    let shown_now = shown(&mut window);
+    assert!(shown_now.plan_digest == plan && shown_now.simulated.is_some() && shown_now.measured.is_none());
+    measure(&mut window);
+    assert_eq!(app(&mut window).gpu_problem(), None);
+    assert!(shown(&mut window).measured.is_some());
+}
+
+/// A machine whose driver panics when it is asked what there is.
+struct NoDriver;
+
+impl Machine for NoDriver {
+    fn find(&self) -> Result<Found> {
+        panic!("a symbol that the library lacks")
+    }
+
+    fn open(&self, _: Tell, _: &Cancel) -> Result<Box<dyn RunsPlans>> {
+        panic!("a symbol that the library lacks")
+    }
+}
+
+#[test]
+fn a_driver_that_panics_when_it_is_looked_for_leaves_the_window_and_the_reason() {
+    let mut window = open_on(|| Box::new(NoDriver));
+    let reason = app(&mut window).gpu_blocked().unwrap();
+    assert!(reason.contains("a symbol that the library lacks"), "{reason}");
+    assert!(shown(&mut window).simulated.is_some());
 }
 
 #[test]

@@ -77,8 +77,8 @@ fn the_prefix_tree_looks_as_kept() {
 fn the_timeline_looks_as_kept() {
     let mut state = timeline::State::default();
     // The kept capture, so that the picture stands when the simulator learns.
-    let capture = capture::read(fixture("capture-v1.pscope").as_ref()).unwrap().capture;
-    let shown = Shown::of_capture(capture).unwrap();
+    let loaded = capture::read(fixture("capture-v1.pscope").as_ref()).unwrap();
+    let shown = Shown::of_capture(loaded).unwrap();
     picture("timeline", (&shown, Lit::default()), [720.0, 420.0], move |ui, frame| {
         timeline::show(ui, frame, &mut state);
     });
@@ -94,8 +94,7 @@ fn the_decisions_at_a_node_look_as_kept() {
 }
 
 fn measured(at: usize) -> Shown {
-    let capture = capture::read(fixture(VERSION_2[at]).as_ref()).unwrap().capture;
-    Shown::of_capture(capture).unwrap()
+    Shown::of_capture(capture::read(fixture(VERSION_2[at]).as_ref()).unwrap()).unwrap()
 }
 
 #[test]

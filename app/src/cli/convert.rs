@@ -12,6 +12,7 @@ use serde_json::json;
 use super::args::{ExportArgs, ImportArgs};
 use super::fault::{Fault, Outcome};
 use super::{files, input, output};
+use crate::damage::Damage;
 use crate::picture;
 
 /// `import`: any batch form to a batch file.
@@ -40,7 +41,7 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
         }
     }
     if args.svg.is_some() || args.png.is_some() {
-        let svg = picture::timeline_svg(&loaded.capture);
+        let svg = picture::timeline_svg(&loaded.capture, &Damage::of(&loaded));
         add_pictures(&mut outputs, &svg, args.svg.as_deref(), args.png.as_deref())?;
     }
     if let Some(path) = &args.perfetto {

@@ -13,6 +13,7 @@ use super::args::DemoArgs;
 use super::convert::add_pictures;
 use super::fault::{Fault, Outcome};
 use super::{figures, input, output};
+use crate::damage::Damage;
 use crate::{picture, samples};
 
 /// Where the demo leaves its files.
@@ -74,7 +75,9 @@ fn write_files(runs: &[Capture], folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut outputs = Outputs::default();
     outputs.folder(folder, "writing the demo's folder")?;
     outputs.add(&folder.join("demo.pscope"), "writing the capture", &capture::to_bytes(first)?)?;
-    for (name, svg) in [("timeline", picture::timeline_svg(first)), ("compare", picture::compare_svg(runs))] {
+    for (name, svg) in
+        [("timeline", picture::timeline_svg(first, &Damage::default())), ("compare", picture::compare_svg(runs))]
+    {
         let path = |ending: &str| folder.join(format!("{name}.{ending}"));
         add_pictures(&mut outputs, &svg, Some(&path("svg")), Some(&path("png")))?;
     }

@@ -12,7 +12,9 @@ use engine::workload::{AttentionShape, BatchSpec};
 
 use super::command::{Command, pressed};
 use super::gpu::{self, Gpu, Machine, ThisMachine};
+use super::guard::{Guard, Part};
 use super::measuring::Measuring;
+use super::mishap::{self, Mishap};
 use super::panels::{
     Frame, Level, Panel, batch, compare, differences, inspector, log, memory, packs, roofline, timeline, traffic, tree,
 };
@@ -28,6 +30,19 @@ pub(super) struct PanelStates {
     pub(super) timeline: timeline::State,
     pub(super) compare: compare::State,
     pub(super) differences: differences::State,
+}
+
+impl PanelStates {
+    /// Forgets the state of a panel: one that panicked may have left it half changed.
+    pub(super) fn reset(&mut self, panel: Panel) {
+        match panel {
+            Panel::Packs => self.packs = packs::State::default(),
+            Panel::Timeline => self.timeline = timeline::State::default(),
+            Panel::Compare => self.compare = compare::State::default(),
+            Panel::Differences => self.differences = differences::State::default(),
+            _ => {}
+        }
+    }
 }
 
 /// The window.
@@ -57,6 +72,7 @@ pub struct App {
     pub(super) states: PanelStates,
     pub(super) dock: Tree<Panel>,
     pub(super) chrome: chrome::State,
+    pub(super) guard: Guard,
     pub(super) commands: RefCell<Vec<Command>>,
 }
 
@@ -115,13 +131,14 @@ impl App {
             states: PanelStates::default(),
             dock: default_dock(),
             chrome: chrome::State::default(),
+            guard: Guard::default(),
             commands: RefCell::default(),
         };
-        match opening {
+        app.guarded(|app| match opening {
             Opening::Example => app.apply(ctx, Command::Sample(samples::DEFAULT)),
             Opening::Batch(spec) => app.open(*spec),
             Opening::Capture(loaded) => app.show_capture(*loaded),
-        }
+        });
         app.undo.clear();
         Ok(app)
     }
@@ -155,14 +172,14 @@ impl App {
     pub fn logic_pass(&mut self, ctx: &Context) {
         let events: Vec<Event> = self.worker.events.try_iter().collect();
         for event in events {
-            self.take(event);
+            self.guarded(|app| app.take(event));
         }
         let events: Vec<gpu::Event> = self.gpu.thread.events.try_iter().collect();
         for event in events {
-            self.take_gpu(event);
+            self.guarded(|app| app.take_gpu(event));
         }
         if self.gpu.wanted && !self.running {
-            self.measure();
+            self.guarded(Self::measure);
         }
         let dropped = ctx.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_path_buf()));
         if let Some(path) = dropped {
@@ -176,10 +193,26 @@ impl App {
         }
         self.hovered = Selection::None;
         for command in self.commands.take() {
-            self.apply(ctx, command);
+            self.guarded(|app| app.apply(ctx, command));
         }
+        let failed = self.guard.untold();
+        self.log.extend(failed.into_iter().map(|text| (Level::Error, text)));
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting = waiting.into_iter().filter_map(|job| self.worker.submit(job)).collect();
+    }
+
+    /// Does a step of the logic pass; one that panics is given up, told, and leaves nothing going.
+    fn guarded(&mut self, step: impl FnOnce(&mut Self)) {
+        if let Err(mishap) = mishap::catch(|| step(self)) {
+            (self.running, self.comparing, self.gpu.matching) = (false, false, false);
+            let text = format!("packscope failed at this step: {mishap}. The batch is as it was; save it.");
+            self.fail(&text);
+        }
+    }
+
+    /// What a part of the window failed with when it was drawn last.
+    pub fn failure(&self, part: Part) -> Option<Mishap> {
+        self.guard.failure(part)
     }
 
     fn lit(&self, what: Selection) -> Lit {
@@ -216,13 +249,15 @@ impl App {
             repeats: self.gpu.repeats,
             l2: self.l2,
         };
-        chrome::top(ui, &frame, &status);
-        chrome::banner(ui, &frame, &status);
-        egui::CentralPanel::default().frame(egui::Frame::new().fill(tokens.back)).show(ui, |ui| {
-            let mut behavior = Behavior { frame: &frame, states: &mut self.states };
-            self.dock.ui(&mut behavior, ui);
+        let guard = &self.guard;
+        guard.edge(ui, &frame, Part::Toolbar, |ui| chrome::top(ui, &frame, &status));
+        guard.edge(ui, &frame, Part::Banner, |ui| chrome::banner(ui, &frame, &status));
+        guard.edge(ui, &frame, Part::Panels, |ui| {
+            egui::CentralPanel::default().frame(egui::Frame::new().fill(tokens.back)).show(ui, |ui| {
+                self.dock.ui(&mut Behavior { frame: &frame, states: &mut self.states, guard }, ui);
+            });
         });
-        chrome::windows(ui, &frame, &mut self.chrome);
+        guard.edge(ui, &frame, Part::Overlays, |ui| chrome::windows(ui, &frame, &mut self.chrome));
         // What was sent while drawing is done by the next logic pass, without waiting for another event.
         if self.commands.get_mut().iter().any(|command| !matches!(command, Command::Hover(_))) {
             ui.ctx().request_repaint();
@@ -243,6 +278,7 @@ impl eframe::App for App {
 struct Behavior<'a> {
     frame: &'a Frame<'a>,
     states: &'a mut PanelStates,
+    guard: &'a Guard,
 }
 
 impl egui_tiles::Behavior<Panel> for Behavior<'_> {
@@ -250,19 +286,8 @@ impl egui_tiles::Behavior<Panel> for Behavior<'_> {
         let frame = egui::Frame::new().fill(self.frame.tokens.panel).inner_margin(6);
         frame.show(ui, |ui| {
             ui.set_min_size(ui.available_size());
-            match panel {
-                Panel::Batch => batch::show(ui, self.frame),
-                Panel::Tree => tree::show(ui, self.frame),
-                Panel::Packs => packs::show(ui, self.frame, &mut self.states.packs),
-                Panel::Timeline => timeline::show(ui, self.frame, &mut self.states.timeline),
-                Panel::Traffic => traffic::show(ui, self.frame),
-                Panel::Memory => memory::show(ui, self.frame),
-                Panel::Roofline => roofline::show(ui, self.frame),
-                Panel::Compare => compare::show(ui, self.frame, &mut self.states.compare),
-                Panel::Differences => differences::show(ui, self.frame, &mut self.states.differences),
-                Panel::Inspector => inspector::show(ui, self.frame),
-                Panel::Log => log::show(ui, self.frame),
-            }
+            let (frame, states) = (self.frame, &mut *self.states);
+            self.guard.panel(ui, frame, *panel, |ui| draw(ui, frame, states, *panel));
         });
         egui_tiles::UiResponse::None
     }
@@ -277,6 +302,24 @@ impl egui_tiles::Behavior<Panel> for Behavior<'_> {
 
     fn gap_width(&self, _: &egui::Style) -> f32 {
         4.0
+    }
+}
+
+fn draw(ui: &mut Ui, frame: &Frame<'_>, states: &mut PanelStates, panel: Panel) {
+    #[cfg(test)]
+    super::tests::trip(frame.spec, panel.title());
+    match panel {
+        Panel::Batch => batch::show(ui, frame),
+        Panel::Tree => tree::show(ui, frame),
+        Panel::Packs => packs::show(ui, frame, &mut states.packs),
+        Panel::Timeline => timeline::show(ui, frame, &mut states.timeline),
+        Panel::Traffic => traffic::show(ui, frame),
+        Panel::Memory => memory::show(ui, frame),
+        Panel::Roofline => roofline::show(ui, frame),
+        Panel::Compare => compare::show(ui, frame, &mut states.compare),
+        Panel::Differences => differences::show(ui, frame, &mut states.differences),
+        Panel::Inspector => inspector::show(ui, frame),
+        Panel::Log => log::show(ui, frame),
     }
 }
 

@@ -12,11 +12,12 @@ use engine::workload::{BatchSpec, Scene};
 
 use super::app::{App, default_dock};
 use super::command::{Action, Command};
-use super::measuring::sentence;
+use super::guard::Part;
+use super::open::{self, Opened};
 use super::panels::{Level, Panel};
 use super::selection::{Lit, Selection};
 use super::worker::{Event, Job, Shown, Sources, Task, Way};
-use crate::samples;
+use crate::{headline, samples};
 
 /// Steps that can be undone.
 const UNDO: usize = 200;
@@ -39,6 +40,7 @@ impl App {
             Command::DropProblem => self.gpu.problem = None,
             Command::CompareOnce if self.running || self.compared_generation == self.generation => {}
             Command::CompareOnce | Command::Compare => self.compare(),
+            Command::Retry(part) => self.retry(part),
             Command::Show(panel) => {
                 self.dock.make_active(|_, tile| matches!(tile, egui_tiles::Tile::Pane(pane) if *pane == panel));
                 if panel == Panel::Compare && self.compared.is_empty() {
@@ -139,6 +141,28 @@ impl App {
         }
     }
 
+    /// Lets a part of the window be drawn again that failed, from a state that it did not leave half changed.
+    fn retry(&mut self, part: Part) {
+        self.guard.retry(part);
+        self.renew(part);
+    }
+
+    fn renew(&mut self, part: Part) {
+        match part {
+            Part::Panel(panel) => self.states.reset(panel),
+            Part::Panels => self.dock = default_dock(),
+            Part::Overlays => _ = self.chrome.close(),
+            Part::Toolbar | Part::Banner => {}
+        }
+    }
+
+    /// Another run is shown: what failed on the one before gets another chance.
+    fn retry_all(&mut self) {
+        for part in self.guard.retry_all() {
+            self.renew(part);
+        }
+    }
+
     /// Makes `spec` the batch, with the one before kept for undo.
     pub(super) fn replace(&mut self, spec: BatchSpec) {
         self.undo.push(std::mem::replace(&mut self.spec, Arc::new(spec)));
@@ -203,6 +227,7 @@ impl App {
             Event::Done(generation, shown, problem) if generation == self.generation => {
                 self.running = false;
                 self.shown_generation = generation;
+                self.retry_all();
                 self.report(&shown);
                 self.keep_selection(&shown);
                 self.states.timeline.window = None;
@@ -216,6 +241,10 @@ impl App {
             }
             Event::Failed(generation, problem) if generation == self.generation => {
                 self.running = false;
+                self.fail(&problem);
+            }
+            Event::Panicked(generation, problem) if generation == self.generation => {
+                (self.running, self.comparing, self.gpu.matching) = (false, false, false);
                 self.fail(&problem);
             }
             Event::Cancelled(generation) if generation == self.generation => {
@@ -263,7 +292,7 @@ impl App {
         self.log.drain(..over);
     }
 
-    fn fail(&mut self, problem: &str) {
+    pub(super) fn fail(&mut self, problem: &str) {
         self.log.push((Level::Error, problem.to_owned()));
         self.problem = Some(problem.to_owned());
     }
@@ -302,17 +331,17 @@ impl App {
         }
     }
 
+    /// Opens a file; one that is refused leaves all as it is, with one message.
     fn open_path(&mut self, path: &Path) {
-        if path.extension().is_some_and(|extension| extension == "pscope") {
-            match engine::capture::read(path) {
-                Ok(loaded) => self.show_capture(loaded),
-                Err(error) => self.fail(&error.to_string()),
+        match open::open(path) {
+            Ok(Opened::Capture(loaded)) => self.show_capture(*loaded),
+            Ok(Opened::Batch(spec)) => self.open(*spec),
+            Ok(Opened::Device(device)) => {
+                self.log.push((Level::Info, format!("the device is now {}, from {}", device.name, path.display())));
+                self.options.device = *device;
+                self.run();
             }
-            return;
-        }
-        match std::fs::read_to_string(path) {
-            Ok(text) => self.take_text(&text),
-            Err(error) => self.fail(&format!("reading {} failed: {error}", path.display())),
+            Err(problem) => self.fail(&problem),
         }
     }
 
@@ -326,16 +355,16 @@ impl App {
 
     /// Shows a capture as it was taken; an edit of its batch then plans anew.
     pub(super) fn show_capture(&mut self, loaded: Loaded) {
-        for missing in loaded.missing {
-            self.log.push((Level::Warning, missing));
-        }
-        match Shown::of_capture(loaded.capture) {
+        let missing = loaded.missing.iter().map(|missing| format!("the capture is damaged; it lacks {missing}"));
+        self.log.extend(missing.map(|text| (Level::Warning, text)));
+        match Shown::of_capture(loaded) {
             Ok(shown) => {
                 self.cancel.cancel();
                 self.cancel = Cancel::default();
                 self.waiting.clear();
                 self.generation += 1;
                 self.shown_generation = self.generation;
+                self.retry_all();
                 (self.running, self.comparing, self.gpu.matching, self.problem) = (false, false, false, None);
                 self.compared.clear();
                 self.undo.push(std::mem::replace(&mut self.spec, Arc::clone(&shown.planned.spec)));
@@ -348,7 +377,7 @@ impl App {
                 self.shown = Some(Box::new(shown));
                 if let Some(run) = measured {
                     self.l2 = run.capture.times.l2;
-                    self.log.push((Level::Info, format!("opened a capture: {}", sentence(&run))));
+                    self.log.push((Level::Info, format!("opened a capture: {}", headline::sentence(&run.capture))));
                     self.keep(&planned, Way { run, issued });
                     self.attach();
                 }

@@ -11,6 +11,7 @@ use engine::plan::hybrid::PodChoice;
 use super::command::{Action, COMMANDS, Command, GROUPS, RUN_GPU};
 use super::gpu::Found;
 use super::panels::{Frame, Panel};
+use super::worker::Sources;
 
 /// What the top bar and the banner say.
 #[derive(Clone, Copy, Debug)]
@@ -250,6 +251,7 @@ fn measured(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
 /// What went wrong, and that what is on the screen is older.
 pub(super) fn banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     measured_banner(ui, frame, status);
+    damage_banner(ui, frame);
     let Some(problem) = status.problem else { return };
     let fill = super::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
     let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
@@ -275,6 +277,30 @@ fn measured_banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
             if ui.small_button("×").on_hover_text("take this line away").clicked() {
                 frame.send(Command::DropProblem);
             }
+        });
+    });
+}
+
+/// What the file of the shown capture had lost, for as long as it is shown.
+fn damage_banner(ui: &mut Ui, frame: &Frame<'_>) {
+    let missing: Vec<&str> = frame
+        .shown
+        .into_iter()
+        .flat_map(|shown| shown.runs(Sources::Both))
+        .flat_map(|run| run.damage.missing())
+        .map(String::as_str)
+        .collect();
+    let Some((first, more)) = missing.split_first() else { return };
+    let fill = super::theme::mix(frame.tokens.panel, frame.tokens.warn, 0.16);
+    let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
+    egui::Panel::top("damage banner").frame(margin).show(ui, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            let text = format!("This capture is damaged; it lacks {first}.");
+            ui.label(RichText::new(text).color(frame.tokens.warn).strong());
+            if !more.is_empty() {
+                ui.label(format!("And {} more; the log has them.", more.len())).on_hover_text(more.join("\n"));
+            }
+            ui.label(format!("Figures that this makes untrue stand as {}.", crate::damage::UNKNOWN));
         });
     });
 }
@@ -361,7 +387,8 @@ fn prompt(ctx: &Context, state: &mut State) {
     let Some(asking) = state.asking else { return };
     let mut chosen: Option<PathBuf> = None;
     let mut close = false;
-    let title = if asking == Asking::Open { "Open a batch (.ron) or capture (.pscope)" } else { "Save the batch" };
+    let title =
+        if asking == Asking::Open { "Open a batch or device (.ron) or a capture (.pscope)" } else { "Save the batch" };
     egui::Window::new(title).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).collapsible(false).resizable(false).show(
         ctx,
         |ui| {

@@ -9,6 +9,7 @@ use engine::plan::hybrid::PodChoice;
 use engine::tile::Tile;
 use engine::workload::BatchSpec;
 
+use super::guard::Part;
 use super::panels::Panel;
 use super::selection::Selection;
 
@@ -202,4 +203,6 @@ pub enum Command {
     DropProblem,
     /// Bring a panel to the front.
     Show(Panel),
+    /// Draw a part of the window again that failed.
+    Retry(Part),
 }

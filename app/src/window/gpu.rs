@@ -6,7 +6,6 @@
 //! job ──► open, once ──► run ──► Measured | Cancelled | Failed, with Tells on the way
 //! ```
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -17,6 +16,7 @@ use engine::hw::Device;
 use engine::session::{Planned, RunOptions, Runner, Tell};
 use engine::{Error, Result};
 
+use super::mishap;
 use super::worker::Run;
 
 /// What a run needs of an open GPU. [`Runner`] is one; tests stand in others.
@@ -129,7 +129,8 @@ impl Gpu {
         let (outbox, events) = bounded(256);
         std::thread::Builder::new().name("gpu".to_owned()).spawn(move || {
             let tell = Teller { outbox, wake };
-            tell.event(Event::Found(Box::new(machine.find().map_err(|error| error.to_string()))));
+            let found = mishap::catch(|| machine.find()).unwrap_or_else(|mishap| Err(panicked(&mishap)));
+            tell.event(Event::Found(Box::new(found.map_err(|error| error.to_string()))));
             let mut open = None;
             while let Ok(job) = inbox.recv() {
                 let outcome = serve(&*machine, &mut open, &job, &tell);
@@ -174,19 +175,24 @@ fn serve<W: Fn() + Clone + 'static>(
 ) -> Event {
     let start = Instant::now();
     // A driver call that panics must not take the thread with it.
-    let outcome = catch_unwind(AssertUnwindSafe(|| measure(machine, open, job, tell)));
-    let outcome = outcome.unwrap_or_else(|_| Err(Error::Gpu("its driver library panicked".to_owned())));
-    match outcome {
-        Ok(capture) => Event::Measured(Box::new(job.planned.clone()), Box::new(Run::of(capture, start.elapsed()))),
+    let outcome = mishap::catch(|| measure(machine, open, job, tell).map(|capture| Run::of(capture, start.elapsed())));
+    match outcome.unwrap_or_else(|mishap| Err(panicked(&mishap))) {
+        Ok(run) => Event::Measured(Box::new(job.planned.clone()), Box::new(run)),
         Err(Error::Cancelled) => Event::Cancelled,
         Err(error) => {
             if matches!(error, Error::Gpu(_)) {
-                // A fault leaves the context unusable; the next run opens the GPU anew.
-                *open = None;
+                // A fault leaves the context unusable; the next run opens the GPU anew. Closing a lost device may
+                // fail again, of which there is nothing more to say.
+                let broken = open.take();
+                let _ = mishap::catch(|| drop(broken));
             }
             Event::Failed(error.to_string())
         }
     }
+}
+
+fn panicked(mishap: &mishap::Mishap) -> Error {
+    Error::Gpu(format!("the driver library or packscope panicked: {mishap}"))
 }
 
 fn measure<W: Fn() + Clone + 'static>(

@@ -15,6 +15,7 @@ use super::gpu::{self, Found, Gpu};
 use super::panels::Level;
 use super::selection::Selection;
 use super::worker::{Compared, Matched, Run, Shown, Sources, Task, Way};
+use crate::headline;
 
 /// Measured runs that are kept; the oldest goes first, and the log says so.
 const KEPT: usize = 24;
@@ -163,7 +164,7 @@ impl App {
     }
 
     fn take_measured(&mut self, planned: &Planned, run: Arc<Run>) {
-        let text = format!("measured in {:.1} s: {}", run.took.as_secs_f64(), sentence(&run));
+        let text = format!("measured in {:.1} s: {}", run.took.as_secs_f64(), headline::sentence(&run.capture));
         self.log.push((Level::Info, text));
         let warnings = run.capture.warnings.iter().map(|warning| (Level::Warning, warning.text.clone()));
         self.log.extend(warnings);
@@ -237,7 +238,8 @@ impl App {
     pub(super) fn tell_dropped(&mut self, before: Option<Arc<Run>>) {
         let now = self.shown.as_ref().and_then(|shown| shown.measured.as_ref());
         if let Some(run) = before.filter(|run| now.is_none_or(|now| now.plan_digest != run.plan_digest)) {
-            let text = format!("the plan changed; its measured run is kept in Compare: {}", sentence(&run));
+            let text =
+                format!("the plan changed; its measured run is kept in Compare: {}", headline::sentence(&run.capture));
             self.log.push((Level::Info, text));
         }
     }
@@ -272,17 +274,5 @@ impl Measurement {
     /// As a row of the compare list.
     pub fn row(&self) -> Compared {
         Compared { name: self.name.clone(), outcome: Ok(self.way.clone()) }
-    }
-}
-
-/// `36.2 µs measured (median of 20, 35.9 µs to 37.0 µs, cold L2)`.
-pub fn sentence(run: &Run) -> String {
-    let times = run.times();
-    let (source, l2) = (run.source().name(), run.capture.times.l2.name());
-    match times.count {
-        0 | 1 => format!("{} {source} ({l2} L2)", times.median),
-        count => {
-            format!("{} {source} (median of {count}, {} to {}, {l2} L2)", times.median, times.least, times.most)
-        }
     }
 }

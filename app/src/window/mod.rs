@@ -16,10 +16,15 @@ mod chrome;
 pub mod command;
 pub mod gaps;
 pub mod gpu;
+pub mod guard;
 pub mod lanes;
 pub mod measuring;
+pub mod mishap;
+mod open;
 pub mod panels;
 pub mod selection;
+#[cfg(test)]
+mod tests;
 pub mod theme;
 pub mod worker;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use engine::cancel::Cancel;
-use engine::capture::{Capture, L2State, Source, Spread};
+use engine::capture::{Capture, L2State, Loaded, Source, Spread};
 use engine::metrics::{self, BubbleReport, Differences, NodeTraffic, Traffic, Twin};
 use engine::pack;
 use engine::plan::{PlanDigest, Strategy};
@@ -17,6 +17,8 @@ use engine::workload::BatchSpec;
 
 use super::gaps::Gaps;
 use super::lanes::Lanes;
+use super::mishap::{self, Mishap};
+use crate::damage::{self, Damage};
 
 /// A capture and all that views draw of it.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Run {
     pub gaps: Gaps,
     /// Digest of its plan as this build makes it: runs of one plan know each other.
     pub plan_digest: PlanDigest,
+    /// What its file had lost.
+    pub damage: Damage,
     /// Wall time that the run took, preparation included; zero for one from a file.
     pub took: Duration,
 }
@@ -38,7 +42,13 @@ pub struct Run {
 impl Run {
     /// Derives everything that views need.
     pub fn of(capture: Capture, took: Duration) -> Self {
+        Self::damaged(capture, Damage::default(), took)
+    }
+
+    /// The same of a capture whose file had lost something.
+    pub fn damaged(capture: Capture, damage: Damage, took: Duration) -> Self {
         Self {
+            damage,
             lanes: Lanes::of(&capture),
             bubbles: metrics::bubbles(&capture.plan, &capture),
             gaps: Gaps::new(metrics::gaps(&capture.plan, &capture)),
@@ -58,9 +68,9 @@ impl Run {
         self.capture.times.spread()
     }
 
-    /// Share of slot time that is busy.
-    pub fn busy_share(&self) -> f64 {
-        self.bubbles.busy_share()
+    /// Share of slot time that is busy, with `digits`; or that it is not known.
+    pub fn busy(&self, digits: usize) -> String {
+        damage::busy(self.bubbles.busy_share(), digits, &self.damage)
     }
 }
 
@@ -118,11 +128,13 @@ impl Shown {
     ///
     /// # Errors
     /// Whatever is wrong with the batch in the capture.
-    pub fn of_capture(capture: Capture) -> engine::Result<Self> {
+    pub fn of_capture(loaded: Loaded) -> engine::Result<Self> {
+        let damage = Damage::of(&loaded);
+        let capture = loaded.capture;
         let device =
             engine::hw::find(&capture.provenance.device).or_else(|error| engine::hw::builtin().first().ok_or(error))?;
         let planned = session::planned_of(&capture, device)?;
-        Ok(Self::new(planned, Some(Run::of(capture, Duration::ZERO))))
+        Ok(Self::new(planned, Some(Run::damaged(capture, damage, Duration::ZERO))))
     }
 
     /// The run of a source.
@@ -233,6 +245,8 @@ pub enum Event {
     Done(u64, Box<Shown>, Option<String>),
     /// There is no plan.
     Failed(u64, String),
+    /// A job panicked; nothing more comes of it.
+    Panicked(u64, String),
     /// It was cancelled.
     Cancelled(u64),
     /// One more way is ready; how many there will be.
@@ -264,7 +278,7 @@ impl Worker {
                     wake();
                     sent
                 };
-                if !job.cancel.is_cancelled() && !work(&job, &tell) {
+                if !job.cancel.is_cancelled() && !serve(&job, &tell) {
                     return;
                 }
             }
@@ -275,10 +289,21 @@ impl Worker {
     /// Hands over a job, or gives it back when the worker is behind.
     pub fn submit(&self, job: Job) -> Option<Job> {
         match self.jobs.try_send(job) {
-            Ok(()) => None,
-            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => Some(job),
+            // The thread ends with the window alone: a job that panics does not end it.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => None,
+            Err(TrySendError::Full(job)) => Some(job),
         }
     }
+}
+
+/// Does a job. One that panics is a fault of packscope: it is told, and the thread takes the next.
+fn serve(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
+    mishap::catch(|| work(job, tell))
+        .unwrap_or_else(|mishap| tell(Event::Panicked(job.generation, by_our_fault(&mishap))))
+}
+
+fn by_our_fault(mishap: &Mishap) -> String {
+    format!("planning or simulating failed by a fault of packscope, please report it: {mishap}")
 }
 
 fn work(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
@@ -307,6 +332,8 @@ pub fn run(
     l2: L2State,
     cancel: &Cancel,
 ) -> engine::Result<(Shown, Option<String>)> {
+    #[cfg(test)]
+    super::tests::trip(spec, &options.scheduler);
     let planned = session::plan_spec(spec, options)?;
     cancel.check()?;
     if planned.batch.requests().is_empty() {
@@ -365,12 +392,14 @@ fn compare(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
     let ways = ways(&job.spec, &job.options);
     for way in &ways {
         let name = format!("{} · {}", way.scheduler, way.strategy.name());
-        let outcome = match run(&job.spec, way, job.l2, &job.cancel) {
-            Ok((_, Some(problem))) => Err(problem),
-            Ok((Shown { simulated: Some(run), traffic, .. }, None)) => Ok(Way { run, issued: traffic.issued() }),
-            Ok(_) => Err("the batch is empty".to_owned()),
-            Err(engine::Error::Cancelled) => return tell(Event::Cancelled(job.generation)),
-            Err(error) => Err(error.to_string()),
+        // A way that panics is one that there is no run of; the others have theirs.
+        let outcome = match mishap::catch(|| run(&job.spec, way, job.l2, &job.cancel)) {
+            Err(mishap) => Err(by_our_fault(&mishap)),
+            Ok(Ok((_, Some(problem)))) => Err(problem),
+            Ok(Ok((Shown { simulated: Some(run), traffic, .. }, None))) => Ok(Way { run, issued: traffic.issued() }),
+            Ok(Ok(_)) => Err("the batch is empty".to_owned()),
+            Ok(Err(engine::Error::Cancelled)) => return tell(Event::Cancelled(job.generation)),
+            Ok(Err(error)) => Err(error.to_string()),
         };
         if !tell(Event::Compared(job.generation, Compared { name, outcome }, ways.len())) {
             return false;

@@ -20,7 +20,7 @@ pub use atomic::{Outputs, abandon, write_atomically};
 pub use counters::{Count, Counted, Counter, Counts, LaunchCounts, Sampled};
 pub use file::{VERSION, to_bytes, write};
 pub(crate) use fit::LONGEST_RUN;
-pub use read::{Loaded, from_bytes, read};
+pub use read::{Loaded, Losses, from_bytes, read};
 pub use types::{
     Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Span, Spans, Spread, Warning,
 };

@@ -34,6 +34,23 @@ pub struct Loaded {
     pub capture: Capture,
     /// What is missing, one sentence each; empty for a whole file.
     pub missing: Vec<String>,
+    /// The same by kind, for those who must know which figures it makes untrue.
+    pub losses: Losses,
+}
+
+/// What of a capture could not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Spans.
+    pub spans: u64,
+    /// The kernel windows.
+    pub kernels: bool,
+    /// Counter series.
+    pub series: u64,
+    /// What the hardware counted.
+    pub counts: bool,
+    /// Decisions of the planning.
+    pub decisions: u64,
 }
 
 /// Reads a capture file.
@@ -70,11 +87,13 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     let batch = read_batch(&mut chunks)?;
     let mut plan = read_plan(&mut chunks, version).map_err(|why| useless("its plan", &why))?;
     plan_fits(&plan).and_then(|()| batch_fits(&plan, &batch)).map_err(|why| useless("its plan", &why))?;
-    read_decisions(&mut chunks, &meta, &mut plan);
+    let mut losses = Losses { decisions: read_decisions(&mut chunks, &meta, &mut plan), ..Losses::default() };
+    let before = chunks.missing.len();
     let kernels = chunks.or_missing(KERNELS, &format!("{} kernel windows", meta.kernels), |fields| {
         let windows = fields.list_of(meta.kernels.into())?;
         windows_fit(&windows, &plan).map(|()| windows)
     });
+    losses.kernels = chunks.missing.len() > before;
     let warnings = chunks
         .or_missing(WARNINGS, &format!("{} warnings", meta.warnings), |fields| fields.list_of(meta.warnings.into()));
     let mut capture = Capture {
@@ -89,15 +108,17 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
         probe_overhead: meta.probe_overhead,
         warnings,
     };
-    read_spans(&mut chunks, &meta, version, &mut capture);
-    read_counters(&mut chunks, &meta, &mut capture);
+    losses.spans = read_spans(&mut chunks, &meta, version, &mut capture);
+    losses.series = read_counters(&mut chunks, &meta, &mut capture);
     if version >= WITH_COUNTS {
+        let before = chunks.missing.len();
         capture.counted = chunks.or_missing(COUNTED, "what the hardware counted", |fields| {
             let counted: Option<Counted> = fields.value()?;
             counted.iter().try_for_each(|counted| counts_fit(counted, &capture.plan)).map(|()| counted)
         });
+        losses.counts = chunks.missing.len() > before;
     }
-    Ok(Loaded { capture, missing: chunks.missing })
+    Ok(Loaded { capture, missing: chunks.missing, losses })
 }
 
 /// The version that the header tells; `None` where its CRC, which versions from 3 on have, is wrong.
@@ -209,7 +230,8 @@ fn in_chunks(total: u64, per_chunk: usize) -> impl Iterator<Item = (u32, std::op
         .map(move |(first, number)| (number, first..total.min(first + per_chunk as u64)))
 }
 
-fn read_decisions(chunks: &mut Chunks<'_>, meta: &Meta, plan: &mut LaunchPlan) {
+/// Gives how many were lost, as the others below.
+fn read_decisions(chunks: &mut Chunks<'_>, meta: &Meta, plan: &mut LaunchPlan) -> u64 {
     let mut lost = Lost::default();
     for (number, range) in in_chunks(meta.decisions.into(), DECISIONS_PER_CHUNK) {
         let part = chunks.fields(DECISIONS, number, |fields| fields.list_of(range.end - range.start));
@@ -219,9 +241,10 @@ fn read_decisions(chunks: &mut Chunks<'_>, meta: &Meta, plan: &mut LaunchPlan) {
         }
     }
     chunks.missing.extend(lost.sentence("decision", meta.decisions.into()));
+    lost.count
 }
 
-fn read_spans(chunks: &mut Chunks<'_>, meta: &Meta, version: u32, capture: &mut Capture) {
+fn read_spans(chunks: &mut Chunks<'_>, meta: &Meta, version: u32, capture: &mut Capture) -> u64 {
     let mut lost = Lost::default();
     for (number, range) in in_chunks(meta.spans, SPANS_PER_CHUNK) {
         let part =
@@ -237,6 +260,7 @@ fn read_spans(chunks: &mut Chunks<'_>, meta: &Meta, version: u32, capture: &mut 
         }
     }
     chunks.missing.extend(lost.sentence("span", meta.spans));
+    lost.count
 }
 
 /// The columns of a run of spans, each as long as promised.
@@ -254,7 +278,7 @@ fn spans(fields: &mut Fields<'_>, promised: u64) -> Result<Spans, Why> {
     })
 }
 
-fn read_counters(chunks: &mut Chunks<'_>, meta: &Meta, capture: &mut Capture) {
+fn read_counters(chunks: &mut Chunks<'_>, meta: &Meta, capture: &mut Capture) -> u64 {
     let mut lost = Lost::default();
     for (number, range) in in_chunks(meta.counters.into(), 1) {
         let series = chunks.fields(COUNTER, number, |fields| {
@@ -272,6 +296,7 @@ fn read_counters(chunks: &mut Chunks<'_>, meta: &Meta, capture: &mut Capture) {
         }
     }
     chunks.missing.extend(lost.sentence("counter series", meta.counters.into()));
+    lost.count
 }
 
 /// Elements of a list that could not be read.

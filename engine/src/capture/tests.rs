@@ -121,7 +121,7 @@ fn a_file_gives_back_what_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.pscope");
     write(&capture, &path).unwrap();
-    assert_eq!(read(&path).unwrap(), Loaded { capture, missing: Vec::new() });
+    assert_eq!(read(&path).unwrap(), Loaded { capture, missing: Vec::new(), losses: Losses::default() });
 }
 
 #[test]
@@ -167,6 +167,7 @@ fn a_damaged_block_of_spans_costs_only_itself() {
     let loaded = from_bytes(&bytes).unwrap();
     assert_eq!(loaded.capture.spans.len(), many - file::SPANS_PER_CHUNK);
     assert_eq!(loaded.missing.len(), 1, "{:?}", loaded.missing);
+    assert_eq!(loaded.losses, Losses { spans: 65_536, ..Losses::default() });
     assert!(loaded.missing[0].starts_with("65,536 of 131,077 spans"), "{}", loaded.missing[0]);
 }
 
@@ -225,7 +226,10 @@ fn counts_that_cannot_be_are_left_out_and_missed() {
 #[test]
 fn a_capture_without_counts_misses_nothing() {
     let capture = Capture { counted: None, ..small() };
-    assert_eq!(from_bytes(&to_bytes(&capture).unwrap()).unwrap(), Loaded { capture, missing: Vec::new() });
+    assert_eq!(
+        from_bytes(&to_bytes(&capture).unwrap()).unwrap(),
+        Loaded { capture, missing: Vec::new(), losses: Losses::default() }
+    );
 }
 
 #[test]
@@ -322,7 +326,10 @@ fn decisions_come_back() {
     let mut capture = small();
     capture.plan.decisions = (0..2500).map(|at| decision(at % 3)).collect();
     let bytes = to_bytes(&capture).unwrap();
-    assert_eq!(from_bytes(&bytes).unwrap(), Loaded { capture: capture.clone(), missing: Vec::new() });
+    assert_eq!(
+        from_bytes(&bytes).unwrap(),
+        Loaded { capture: capture.clone(), missing: Vec::new(), losses: Losses::default() }
+    );
     capture.plan.decisions[1500] = decision(99);
     capture.plan.decisions[2400].chosen = 7;
     let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
@@ -366,7 +373,7 @@ proptest! {
         capture.counters[0].values = values;
         capture.probe_overhead = overhead;
         let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
-        prop_assert_eq!(loaded, Loaded { capture, missing: Vec::new() });
+        prop_assert_eq!(loaded, Loaded { capture, missing: Vec::new(), losses: Losses::default() });
     }
 
     #[test]

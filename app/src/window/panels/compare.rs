@@ -7,6 +7,7 @@ use engine::units::{Nanos, counted};
 
 use super::timeline::layout::{Layout, View};
 use super::{Frame, empty, entity_colour};
+use crate::headline;
 use crate::window::command::Command;
 use crate::window::worker::{Compared, Run, Way};
 
@@ -109,7 +110,7 @@ fn row(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, at: usize, one: &Row, 
 fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, is_baseline: bool, baseline: Option<Nanos>) {
     let (run, times) = (&way.run, way.run.times());
     ui.horizontal(|ui| {
-        ui.label(times.median.to_string());
+        ui.label(headline::makespan(&run.capture));
         ui.label(RichText::new(run.source().name()).color(frame.tokens.warn));
         match baseline {
             Some(base) if !is_baseline && base.0 > 0 => {
@@ -124,12 +125,14 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, is_ba
     let small = |text: String| RichText::new(text).small().color(frame.tokens.faint);
     if let Some(about) = about {
         let l2 = run.capture.times.l2.name();
-        ui.label(small(format!("median of {}, {} to {}, {l2} L2", times.count, times.least, times.most)));
+        let traced = headline::lanes(&run.capture, &run.damage).map_or(String::new(), |traced| format!(" · {traced}"));
+        let text = format!("{}, {l2} L2{traced}", headline::spread(&run.capture));
+        ui.label(small(text)).on_hover_text(headline::TRACED);
         ui.label(small(format!("of {about}")));
     }
-    let ctas = counted(run.capture.plan.attention_ctas(), "CTA");
-    let text = format!("busy {:.0} % · {} · {ctas}", run.busy_share() * 100.0, way.issued);
-    ui.label(small(text));
+    let ctas = counted(run.capture.plan.attention_ctas(), "attention CTA");
+    let text = format!("busy {} · {} issued · {ctas}", run.busy(0), way.issued);
+    ui.label(small(text)).on_hover_text(run.damage.of_spans().unwrap_or_default());
 }
 
 fn mini(ui: &mut Ui, frame: &Frame<'_>, run: &Run, longest: Nanos, height: f32) {

@@ -9,6 +9,7 @@ use engine::metrics::{Differences, Twin};
 use engine::units::{Nanos, PackIdx, grouped};
 
 use super::{Frame, empty, percent_of, signed};
+use crate::headline;
 use crate::window::command::{Action, Command, RUN_GPU};
 use crate::window::selection::Selection;
 use crate::window::worker::{Run, Shown};
@@ -137,10 +138,14 @@ fn summary(ui: &mut Ui, frame: &Frame<'_>, pair: &Pair<'_>, differences: &Differ
             let text = format!("median CTA of {count}: begins {}, takes {}", signed(begin), signed(takes));
             ui.label(faint(text)).on_hover_text("simulated − measured (derived)");
         }
+        if let Some(traced) = headline::lanes(&pair.measured.capture, &pair.measured.damage) {
+            ui.label(faint(traced)).on_hover_text(headline::TRACED);
+        }
         let (only, other) = (differences.only_measured, differences.only_simulated);
         if only + other > 0 {
-            let text = format!("without a partner: {only} measured, {other} simulated");
             let why = "merges that a persistent worker does on the side, by another worker in each run";
+            let why = pair.measured.damage.of_spans().unwrap_or_else(|| why.to_owned());
+            let text = format!("without a partner: {only} measured, {other} simulated");
             ui.label(RichText::new(text).color(frame.tokens.warn)).on_hover_text(why);
         }
     });

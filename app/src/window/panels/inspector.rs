@@ -6,6 +6,7 @@ use engine::decision::{Decision, Subject};
 use engine::units::{NodeIdx, PackIdx, counted, grouped};
 
 use super::{Frame, empty, figure, figures, percent_of, signed};
+use crate::headline;
 use crate::window::command::Command;
 use crate::window::lanes::Entity;
 use crate::window::selection::Selection;
@@ -77,8 +78,14 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
 /// The figures of a run; a measured one with all that says how far they can be trusted.
 fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     let source = run.source().name();
-    figure(ui, frame.tokens, "makespan", &run.times().median.to_string(), source);
-    figure(ui, frame.tokens, "slots busy", &format!("{:.1} %", run.busy_share() * 100.0), source);
+    figure(ui, frame.tokens, "makespan", &headline::makespan(&run.capture), source);
+    if let Some(traced) = headline::lanes(&run.capture, &run.damage) {
+        ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
+    }
+    figure(ui, frame.tokens, "slots busy", &run.busy(1), source);
+    if let Some(reason) = run.damage.of_spans() {
+        ui.label(RichText::new(reason).small().color(frame.tokens.warn));
+    }
     if run.source() == Source::Measured {
         for (name, value) in figures::of_measured(&run.capture) {
             figure(ui, frame.tokens, name, &value, source);
@@ -97,7 +104,7 @@ fn hybrid(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     derived(ui, "prefill KV splits", splits.to_string());
     if let Some(figures) = plan.hybrid_figures() {
         derived(ui, "prefill · decode CTAs", format!("{} · {}", figures.prefill_ctas, figures.decode_ctas));
-        derived(ui, "in slots", format!("{} · {}", figures.prefill_slots, figures.decode_slots));
+        derived(ui, "CTAs that host prefill · decode", format!("{} · {}", figures.prefill_slots, figures.decode_slots));
         derived(ui, "grid", grouped(u64::from(figures.grid)));
         if let Some(tickets) = figures.tickets {
             let text = format!("{} : {}", tickets.prefill, tickets.period - tickets.prefill);
@@ -149,8 +156,9 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
         &found.tokens.0.div_ceil(u64::from(found.tile.n.max(1))).to_string(),
         "derived",
     );
-    let bytes = plan.shape.kv_bytes_per_token_head() * found.tokens.0;
-    figure(ui, frame.tokens, "KV bytes a CTA", &bytes.to_string(), "derived");
+    let bytes = plan.shape.kv_bytes_per_token_head() * (found.tokens.0 * u64::from(found.heads));
+    let heads = counted(u64::from(found.heads), "KV head");
+    figure(ui, frame.tokens, &format!("KV bytes per CTA, of {heads}"), &bytes.to_string(), "derived");
     if matches!(frame.selected.what, Selection::Cta(..)) {
         return;
     }
@@ -230,11 +238,24 @@ fn decisions(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
         }
     }
     if !any {
-        ui.label(
-            RichText::new("No decision was recorded for this; its parent or its packs have them.")
-                .color(frame.tokens.faint),
-        );
+        let text = no_decision(shown);
+        ui.add(egui::Label::new(RichText::new(text).color(frame.tokens.faint)).wrap());
     }
+}
+
+/// Why there is no decision to show.
+fn no_decision(shown: &Shown) -> String {
+    if let Some(reason) = shown.front().and_then(|run| run.damage.of_decisions()) {
+        return format!("Not known: {reason}.");
+    }
+    let none = shown.planned.plan.decisions.is_empty() && !shown.planned.batch.requests().is_empty();
+    let text = if none {
+        "The capture holds no decisions; it is of a version that did not keep them. Plan the batch again (Run) to have \
+         them."
+    } else {
+        "No decision was recorded for this; its parent or its packs have them."
+    };
+    text.to_owned()
 }
 
 /// One choice: every way with its costs, the one that was taken in front, then rule and constant; an estimate of the

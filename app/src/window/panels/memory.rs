@@ -30,7 +30,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
         match measured.as_ref().or(simulated.as_ref()) {
             Some(flow) => chart(ui, frame, shown, flow),
-            None => empty(ui, frame.tokens, "This run has no counters. Run it on a GPU again to count."),
+            None => nothing(ui, frame, shown),
         }
         for (run, flow) in [(&shown.measured, &measured), (&shown.simulated, &simulated)] {
             if let (Some(run), Some(flow)) = (run, flow) {
@@ -43,6 +43,15 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
             counted(ui, frame, run);
         }
     });
+}
+
+/// Why there are no bytes by level.
+fn nothing(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
+    let text = match shown.front().and_then(|run| run.damage.of_bytes()) {
+        Some(reason) => format!("What came from where is not known: {reason}."),
+        None => "This run has no counters. Run it on a GPU again to count.".to_owned(),
+    };
+    empty(ui, frame.tokens, &text);
 }
 
 /// Issued by the CTAs → L2 → DRAM, each arrow as wide as its bytes.
@@ -69,7 +78,9 @@ fn chart(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, flow: &MemoryFlow) {
         painter.text(place(at).center(), Align2::CENTER_CENTER, name, font, frame.tokens.text);
     }
     let told = |bytes: Option<Bytes>| bytes.map_or_else(|| "not counted".to_owned(), |bytes| bytes.to_string());
-    arrow(&painter, frame, (place(1), place(0)), width(to_sms), 4, [told(to_sms), source.to_owned()]);
+    // The model has no bytes between L2 and the SMs of its own: all that is issued passes there.
+    let from = if flow.source == Source::Simulated { "as issued, derived" } else { source };
+    arrow(&painter, frame, (place(1), place(0)), width(to_sms), 4, [told(to_sms), from.to_owned()]);
     arrow(&painter, frame, (place(2), place(1)), width(dram), 0, [told(dram), source.to_owned()]);
     let font = FontId::proportional(11.0);
     let issue = format!("issued reads {issued} (derived)");
@@ -112,7 +123,7 @@ fn utilisation(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, run: &Run, flow: &
     let seconds = run.times().median.as_f64() * 1e-9;
     let Some(read) = flow.dram_read.filter(|_| seconds > 0.0) else { return };
     let (reached, source) = (read.as_f64() / seconds, flow.source.name());
-    figure(ui, frame.tokens, "DRAM reads", &rate(reached), source);
+    figure(ui, frame.tokens, "DRAM reads over the makespan", &rate(reached), source);
     let peak = run.capture.provenance.peak_bytes_per_s as f64;
     let plain = shown.planned.options.device.reachable_bytes_per_s();
     for (name, of) in [("of a plain read", plain), ("of the data sheet", peak)] {
@@ -158,6 +169,28 @@ fn table(
         "modelled: L2 to SMs as the plan issues it (derived), the rest simulated"
     };
     ui.label(RichText::new(how).small().color(frame.tokens.faint));
+    written(ui, frame, shown, (simulated, measured));
+}
+
+/// What of the bytes written to DRAM the plan's CTAs write, and where the rest comes from.
+fn written(
+    ui: &mut Ui,
+    frame: &Frame<'_>,
+    shown: &Shown,
+    (simulated, measured): (Option<&MemoryFlow>, Option<&MemoryFlow>),
+) {
+    let plan = shown.traffic.partial_write + shown.traffic.output_write;
+    let mut text = format!("CTAs write {plan} of partial results and outputs (derived).");
+    if let Some(rest) = simulated.and_then(|flow| flow.dram_written).map(|all| all.saturating_sub(plan))
+        && rest > Bytes::ZERO
+    {
+        let more = format!(" The simulated run writes {rest} more: lines that clearing L2 before it had left there.");
+        text.push_str(&more);
+    }
+    if measured.is_some_and(|flow| flow.dram_written.is_some()) {
+        text.push_str(" The counted run began with a clean L2, and what it left in L2 at its end is not counted.");
+    }
+    ui.add(egui::Label::new(RichText::new(text).small().color(frame.tokens.faint)).wrap());
 }
 
 /// All that the hardware counted over the plan.

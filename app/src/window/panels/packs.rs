@@ -66,7 +66,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         ui.add(filter);
         let ctas = plan.attention_ctas();
         let packs = counted(plan.packs.len() as u64, "pack");
-        let text = format!("{} of {packs} · {}", order.len(), counted(ctas, "CTA"));
+        let text = format!("{} of {packs} · {}", grouped(order.len() as u64), counted(ctas, "attention CTA"));
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
     let mut table = TableBuilder::new(ui)

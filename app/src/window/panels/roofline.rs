@@ -8,6 +8,7 @@ use engine::metrics::{BytesFrom, RooflinePoint, Subject, roofline};
 use engine::plan::LaunchPlan;
 
 use super::{Frame, empty};
+use crate::headline;
 use crate::window::worker::Run;
 
 const LEFT: f32 = 74.0;
@@ -55,6 +56,11 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         empty(ui, frame.tokens, super::no_run(frame));
         return;
     };
+    if let Some(reason) = run.damage.of_spans() {
+        let text = format!("How fast the plan computed is not known: {reason}.");
+        empty(ui, frame.tokens, &text);
+        return;
+    }
     let points = roofline(&shown.traffic, &run.capture);
     if points.is_empty() {
         empty(ui, frame.tokens, "Nothing was computed.");
@@ -94,6 +100,10 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, run: &Run, plan: &RooflinePoint, reach
             BytesFrom::Issued => "bytes: issued, derived",
         };
         ui.label(RichText::new(bytes).color(frame.tokens.faint));
+        if let Some(traced) = headline::traced(&run.capture, &run.damage) {
+            ui.label(RichText::new(format!("times are those of {traced}")).color(frame.tokens.faint))
+                .on_hover_text(headline::TRACED);
+        }
     });
 }
 

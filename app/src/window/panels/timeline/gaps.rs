@@ -69,6 +69,11 @@ fn push(mesh: &mut Mesh, rect: Rect, color: Color32) {
 
 /// Busy and bubbles as one bar with their names and shares; returns the cause under the pointer.
 pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, run: &Run, named: bool) -> Option<BubbleCause> {
+    if let Some(reason) = run.damage.of_causes() {
+        let text = format!("{}: busy time and bubbles by cause are not known: {reason}", run.source().name());
+        ui.label(RichText::new(text).small().color(frame.tokens.warn));
+        return None;
+    }
     let report = &run.bubbles;
     let busy = mix(frame.tokens.panel, frame.tokens.text, 0.75);
     let mut parts = vec![(None, report.busy_share(), busy)];

@@ -24,6 +24,7 @@ use crate::window::command::{Action, Command};
 use crate::window::lanes::Entity;
 use crate::window::selection::Selection;
 use crate::window::worker::{Run, Shown, Sources};
+use crate::{damage, headline};
 
 /// What is looked at.
 #[derive(Clone, Default)]
@@ -147,7 +148,22 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     pointer(frame, &response, &blocks, shown, end, state);
     for block in &blocks {
         nodes(ui, block);
+        if let Some(reason) = block.run.damage.of_spans() {
+            lost(ui, frame, block, &reason);
+        }
     }
+}
+
+/// Over lanes that are not whole: how much of them is gone.
+fn lost(ui: &Ui, frame: &Frame<'_>, block: &Block<'_>, reason: &str) {
+    let text = format!("{reason}: what is empty here is not idle");
+    let place = block.layout.rect.center_bottom() - egui::vec2(0.0, 6.0);
+    let galley = ui.painter().layout_no_wrap(text.clone(), egui::FontId::proportional(13.0), frame.tokens.warn);
+    let back = egui::Align2::CENTER_BOTTOM.anchor_size(place, galley.size());
+    ui.painter().rect_filled(back.expand(4.0), 3.0, frame.tokens.panel);
+    ui.painter().galley(back.min, galley, frame.tokens.warn);
+    let response = ui.interact(back, ui.scope_id().with(("lost", block.run.source().name())), Sense::hover());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, text.clone()));
 }
 
 fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], state: &mut State) {
@@ -161,7 +177,8 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], sta
             ui.label(text).on_hover_text("simulated makespan over the median of the measured ones (derived)");
         }
         if let [run] = runs {
-            ui.label(RichText::new(content(run)).color(frame.tokens.faint));
+            let text = RichText::new(content(run)).color(frame.tokens.faint);
+            ui.label(text).on_hover_text(run.damage.of_spans().unwrap_or_default());
         }
         if shown.measured.is_some() && shown.simulated.is_some() {
             ui.label("show");
@@ -185,7 +202,8 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], sta
         }
         if let Some((from, to)) = state.range {
             for run in runs {
-                ui.label(RichText::new(statistics(shown, run, from, to)).color(frame.tokens.accent));
+                let text = RichText::new(statistics(shown, run, from, to)).color(frame.tokens.accent);
+                ui.label(text).on_hover_text(TWO_KINDS);
             }
             if ui.small_button("×").on_hover_text("drop the range").clicked() {
                 state.range = None;
@@ -194,31 +212,32 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], sta
     });
 }
 
-/// The makespan of a run with its source; where measured, with count and spread.
+/// The makespan of a run with its source; where measured, with count and spread, and with the length of the traced
+/// run that the lanes show.
 fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
-    let times = run.times();
-    ui.label(RichText::new(format!("makespan {}", times.median)).strong());
+    ui.label(RichText::new(format!("makespan {}", headline::makespan(&run.capture))).strong());
     ui.label(RichText::new(run.source().name()).color(frame.tokens.warn));
     if run.source() == Source::Measured {
-        let text = format!("median of {}, {} to {}", times.count, times.least, times.most);
         let hover = figures::of_measured(&run.capture)
             .into_iter()
             .map(|(name, value)| format!("{name}: {value}"))
             .collect::<Vec<_>>()
             .join("\n");
-        ui.label(RichText::new(text).color(frame.tokens.faint)).on_hover_text(hover);
+        ui.label(RichText::new(headline::spread(&run.capture)).color(frame.tokens.faint)).on_hover_text(hover);
+    }
+    if let Some(traced) = headline::lanes(&run.capture, &run.damage) {
+        ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
     }
 }
 
-/// CTAs, SMs and how busy they are.
+/// CTAs, SMs and how busy they are; of a damaged run what is left, and why the rest is not known.
 fn content(run: &Run) -> String {
-    format!(
-        "{} on {} SMs × {} slots · slots busy {:.1} %",
-        counted(run.capture.spans.len() as u64, "CTA"),
-        run.capture.provenance.sm_count,
-        run.capture.slots_per_sm(),
-        run.busy_share() * 100.0
-    )
+    let (ctas, sms) = (damage::ctas(&run.capture, &run.damage), run.capture.provenance.sm_count);
+    if let Some(reason) = run.damage.of_spans() {
+        return format!("{ctas} on {sms} SMs · slots busy {} ({reason})", damage::UNKNOWN);
+    }
+    let slots = counted(u64::from(run.capture.slots_per_sm()), "slot");
+    format!("{ctas} on {sms} SMs × {slots} · slots busy {}", run.busy(1))
 }
 
 /// What the colours of CTAs mean in a batch with prefill, with how many there are of each.
@@ -250,16 +269,23 @@ fn statistics(shown: &Shown, run: &Run, from: f64, to: f64) -> String {
     let (from, to) = (from.max(0.0) as u64, to.max(0.0) as u64);
     let (busy, ctas, bytes) = run.lanes.within(&run.capture.spans, from..to);
     let slot_time = (to.saturating_sub(from)).saturating_mul(run.lanes.lanes.len() as u64).max(1);
-    let share = busy as f64 / slot_time as f64 * 100.0;
+    let share = busy as f64 / slot_time as f64;
+    let (busy, idle) = (damage::busy(share, 1, &run.damage), damage::busy(1.0 - share, 1, &run.damage));
     format!(
-        "range {} {} · busy {share:.1} % · bubbles {:.1} % · {} · ≈ {} KV issued (derived)",
+        "range {} {} · busy {busy} · bubbles {idle} · {} · ≈ {} of KV asked for by CTAs, spread evenly over each (derived)",
         Nanos(to.saturating_sub(from)),
         run.source().name(),
-        100.0 - share,
         counted(ctas, "CTA"),
         Bytes(bytes as u64)
     ) + &dram_of(shown, run, (from, to))
 }
+
+/// Why the two kinds of bytes of a range are no parts of each other.
+const TWO_KINDS: &str = "What CTAs ask for is derived from the plan: the KV of each CTA, spread evenly from its begin to \
+                         its end, without queries and partial results. What is read from DRAM comes from the counter row. \
+                         In a part of a run either can be the more: a CTA reads faster where few others do, and loads \
+                         tiles ahead of their use. Over the whole run DRAM has the less, since L2 serves what was read \
+                         before. A measured row is a mean of other runs, placed on this axis to within the error under it.";
 
 /// What came from DRAM in a range and how fast, where the run has a series of it.
 fn dram_of(shown: &Shown, run: &Run, (from, to): (u64, u64)) -> String {
@@ -271,7 +297,7 @@ fn dram_of(shown: &Shown, run: &Run, (from, to): (u64, u64)) -> String {
     let reached = bytes.as_f64() / ((to - from) as f64 * 1e-9);
     let plain = shown.planned.options.device.reachable_bytes_per_s().max(1.0);
     let (rate, share, source) = (rate(reached), reached / plain * 100.0, run.source().name());
-    format!(" · {bytes} read from DRAM at {rate}, {share:.0} % of a plain read ({source})")
+    format!(" · {bytes} read from DRAM at {rate}, {share:.0} % of a plain read (counter row, {source})")
 }
 
 fn input(ui: &Ui, response: &Response, blocks: &[Block<'_>], end: u64, state: &mut State) {
@@ -437,7 +463,8 @@ fn nodes(ui: &Ui, block: &Block<'_>) {
         let Some(lane) = lanes.first() else { break };
         let ctas: usize = lanes.iter().map(|lane| lane.spans.len()).sum();
         let busy: u64 = lanes.iter().map(|lane| lane.busy).sum();
-        let share = busy as f64 / (run.lanes.end.max(1) * lanes.len() as u64) as f64 * 100.0;
+        let share = busy as f64 / (run.lanes.end.max(1) * lanes.len() as u64) as f64;
+        let (busy, ctas) = (damage::busy(share, 0, &run.damage), counted(ctas as u64, "CTA"));
         let top = layout.top(first);
         let rect = Rect::from_x_y_ranges(layout.rect.x_range(), top..=top + layout.group()).intersect(layout.rect);
         if rect.height() <= 0.0 {
@@ -446,11 +473,7 @@ fn nodes(ui: &Ui, block: &Block<'_>) {
         let response = ui.interact(rect, ui.scope_id().with(("sm", run.source().name(), lane.sm)), Sense::hover());
         let (sm, source) = (lane.sm, run.source().name());
         response.widget_info(|| {
-            egui::WidgetInfo::labeled(
-                egui::Role::Group,
-                true,
-                format!("SM {sm}: {ctas} CTAs, busy {share:.0} % ({source})"),
-            )
+            egui::WidgetInfo::labeled(egui::Role::Group, true, format!("SM {sm}: {ctas}, busy {busy} ({source})"))
         });
     }
 }

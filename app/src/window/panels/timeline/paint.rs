@@ -127,7 +127,9 @@ fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
         frame.tokens.warn,
     );
     let traced = if source == Source::Measured { " in the traced run" } else { "" };
-    let text = format!("{} · last CTA ends at {}{traced}", super::content(block.run), Nanos(block.run.lanes.end));
+    let left = if block.run.damage.of_spans().is_some() { " left" } else { "" };
+    let end = Nanos(block.run.lanes.end);
+    let text = format!("{} · last CTA{left} ends at {end}{traced}", super::content(block.run));
     painter.text(
         name.right_center() + vec2(8.0, 0.0),
         Align2::LEFT_CENTER,
