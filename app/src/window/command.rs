@@ -129,9 +129,29 @@ impl Entry {
     pub fn keys_text(&self, ctx: &egui::Context) -> String {
         match self.keys {
             Some((_, Key::Slash)) => "?".to_owned(),
-            Some((modifiers, key)) => ctx.format_shortcut(&KeyboardShortcut::new(modifiers, key)),
+            Some((modifiers, key)) => {
+                let text = ctx.format_shortcut(&KeyboardShortcut::new(modifiers, key));
+                // As the key is labelled: `[`, not `OpenBracket`.
+                match printed(key).and_then(|sign| Some(format!("{}{sign}", text.strip_suffix(key.name())?))) {
+                    Some(labelled) => labelled,
+                    None => text,
+                }
+            }
             None => String::new(),
         }
+    }
+}
+
+/// The sign on a key whose name is a word for it.
+fn printed(key: Key) -> Option<&'static str> {
+    match key {
+        Key::OpenBracket => Some("["),
+        Key::CloseBracket => Some("]"),
+        Key::Comma => Some(","),
+        Key::Period => Some("."),
+        Key::Plus => Some("+"),
+        Key::Minus => Some("-"),
+        _ => None,
     }
 }
 
@@ -205,4 +225,19 @@ pub enum Command {
     Show(Panel),
     /// Draw a part of the window again that failed.
     Retry(Part),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_named_as_they_are_labelled() {
+        let ctx = egui::Context::default();
+        for entry in COMMANDS {
+            let text = entry.keys_text(&ctx);
+            assert!(!text.contains("Bracket") && !text.contains("Comma") && !text.contains("Period"), "{text}");
+        }
+        assert!(COMMANDS.iter().any(|entry| entry.keys_text(&ctx) == "["));
+    }
 }
