@@ -119,6 +119,40 @@ fn a_picture_of_a_damaged_capture_says_so() {
 }
 
 #[test]
+fn measured_series_are_not_called_the_models_where_the_counts_are_lost() {
+    let loaded = damaged(VERSION_2[1], &[b"HWCN"]);
+    assert!(loaded.losses.counts && !loaded.capture.counters.is_empty());
+    let svg = picture::timeline_svg(&loaded.capture, &Damage::of(&loaded));
+    assert!(!svg.contains("by the model") && svg.contains("how the samples were taken is not in the file"));
+}
+
+/// The end of the last span that is left is no end of the run; painted text has no label, so it is looked for in
+/// what is painted.
+#[test]
+fn a_run_without_its_spans_ends_nowhere() {
+    let window = open(&damaged("capture-h200-streams.pscope", &[b"SPAN"]));
+    let painted = painted(&window);
+    assert!(painted.contains("0 CTAs left on 132 SMs · slots busy —"), "{painted}");
+    assert!(!painted.contains("ends at 0 ns") && !painted.contains("measured ends"), "{painted}");
+    let whole = capture::read(fixture("capture-h200-streams.pscope").as_ref()).unwrap();
+    assert!(self::painted(&open(&whole)).contains("measured ends"));
+}
+
+/// All texts of the last frame.
+fn painted(window: &Window) -> String {
+    fn add(shape: &egui::Shape, all: &mut String) {
+        match shape {
+            egui::Shape::Text(text) => all.extend([text.galley.text(), "\n"]),
+            egui::Shape::Vec(shapes) => shapes.iter().for_each(|shape| add(shape, all)),
+            _ => {}
+        }
+    }
+    let mut all = String::new();
+    window.output().shapes.iter().for_each(|clipped| add(&clipped.shape, &mut all));
+    all
+}
+
+#[test]
 fn a_picture_takes_any_name_and_any_series() {
     let Loaded { mut capture, .. } = capture::read(fixture(VERSION_2[1]).as_ref()).unwrap();
     capture.batch.name = "bell \u{7}, escape \u{1b}[31m, <tag> & nul \u{0}".to_owned();

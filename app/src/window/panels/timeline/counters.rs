@@ -2,7 +2,7 @@
 //! memory can do, and shares of the time. Where a run has counted none, its model's throughputs stand there.
 
 use egui::{Align2, FontId, Painter, Rect, Shape, Stroke, pos2, vec2};
-use engine::capture::{Capture, CounterSeries};
+use engine::capture::{Capture, CounterSeries, Source};
 
 use super::super::Frame;
 use super::layout::Layout;
@@ -41,7 +41,10 @@ pub(crate) fn caption(capture: &Capture) -> String {
             "measured: mean of {} runs, sampled every {}, on the CTAs' axis to within {}",
             how.repeats, how.interval, how.alignment_error
         ),
-        None => format!("{}: by the model, no hardware counters", capture.provenance.source.name()),
+        None => match capture.provenance.source {
+            Source::Simulated => "simulated: by the model, no hardware counters".to_owned(),
+            Source::Measured => "measured: how the samples were taken is not in the file".to_owned(),
+        },
     }
 }
 

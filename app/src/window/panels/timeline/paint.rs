@@ -1,5 +1,6 @@
 //! Painting of the timeline: ruler, lanes, selection, range.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use egui::{Align2, FontId, Painter, Rect, Stroke, StrokeKind, TextureHandle, Ui, pos2, vec2};
@@ -127,9 +128,11 @@ fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
         frame.tokens.warn,
     );
     let traced = if source == Source::Measured { " in the traced run" } else { "" };
-    let left = if block.run.damage.of_spans().is_some() { " left" } else { "" };
-    let end = Nanos(block.run.lanes.end);
-    let text = format!("{} · last CTA{left} ends at {end}{traced}", super::content(block.run));
+    // Where spans are lost, the last that is left does not end the run.
+    let mut text = super::content(block.run);
+    if block.run.damage.of_spans().is_none() {
+        let _ = write!(text, " · last CTA ends at {}{traced}", Nanos(block.run.lanes.end));
+    }
     painter.text(
         name.right_center() + vec2(8.0, 0.0),
         Align2::LEFT_CENTER,
@@ -142,7 +145,7 @@ fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
 /// Where the run ends, and dashed where the other one does.
 fn ends(painter: &Painter, frame: &Frame<'_>, blocks: &[Block<'_>], block: &Block<'_>) {
     let Layout { rect, .. } = block.layout;
-    for other in blocks {
+    for other in blocks.iter().filter(|other| other.run.damage.of_spans().is_none()) {
         let x = block.layout.x(other.run.lanes.end as f64);
         if other.source() == block.source() {
             painter.vline(x, rect.y_range(), Stroke::new(1.0, frame.tokens.faint));
