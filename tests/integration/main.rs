@@ -25,6 +25,7 @@ mod hybrid;
 #[cfg(target_os = "linux")]
 mod interrupted;
 mod least_traffic;
+mod metamorphic;
 mod numbering;
 mod outputs;
 mod perfetto;

@@ -31,7 +31,8 @@ impl Source {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum L2State {
-    /// Nothing of the batch is in L2.
+    /// Nothing of the batch is in L2, which is full of what was written before: that goes back to HBM as the batch
+    /// comes, so that a larger L2 can begin more slowly (`SimConstants::cold_write_back`).
     #[default]
     Cold,
     /// As the run before left it.

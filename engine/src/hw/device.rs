@@ -116,7 +116,8 @@ pub struct SimConstants {
     /// From asking for the partials of one trip to having them added up, where `merge_kernel` is known.
     #[serde(default)]
     pub merge_trip: Nanos,
-    /// Bytes written back to HBM for each byte read, while L2 is full of what was written before a cold run.
+    /// Bytes written back to HBM for each byte read, while L2 is full of what was written before a cold run. All that
+    /// `l2_useful_fraction` of L2 holds is written back, so a larger L2 slows a cold run by up to that many bytes.
     #[serde(default)]
     pub cold_write_back: f64,
     /// From the end of a persistent worker's task to the first load of its next one.

@@ -120,7 +120,7 @@ impl Scheduler for FlashInferDecode {
     }
 
     fn about(&self) -> &'static str {
-        "FlashInfer's decode: every request alone, KV cut into the smallest chunks that still fit the grid, found by binary search."
+        "FlashInfer's decode: every request alone, KV cut into the smallest chunks that still fit the grid, found by binary search; a long request late in the batch makes a tail."
     }
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {

@@ -52,7 +52,7 @@ impl Scheduler for Pat {
     fn about(&self) -> &'static str {
         match self.ablation {
             Ablation::None => {
-                "PAT's tree heuristic as in the paper: merge a child where re-reading its parent is cheaper than one more partial; long KV is split at the mean."
+                "PAT's tree heuristic as in the paper: merge a child where re-reading its parent is cheaper than one more partial; KV longer than the mean is split, so that a short request more can split what was whole."
             }
             Ablation::FixedTile => "PAT's ablation: pat with the tile 64×128 for every pack.",
             Ablation::OneStream => "PAT's ablation: pat with all launches on one stream, whatever the strategy.",

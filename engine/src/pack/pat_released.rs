@@ -65,7 +65,7 @@ impl Scheduler for PatReleased {
     fn about(&self) -> &'static str {
         match self.model {
             Model::Profit => {
-                "PAT as its released code does it: merge where no re-read is added, cut above five means, halve until 108 SMs are full."
+                "PAT as its released code does it: merge where no re-read is added, cut above five means, halve the first of the longest until 108 SMs are full, so that the order of requests counts."
             }
             Model::Compute => {
                 "PAT's ablation: pat-released with a cost model of padded rows instead of the profit rule."

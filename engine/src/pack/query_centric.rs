@@ -22,7 +22,7 @@ impl Scheduler for QueryCentric {
     }
 
     fn about(&self) -> &'static str {
-        "FlashDecoding: every request reads its whole KV alone, split by FlashAttention's wave heuristic; shared prefixes are read again by each."
+        "FlashDecoding: every request reads its whole KV alone, split by FlashAttention's wave heuristic; shared prefixes are read again by each, and one request more can change the splits of all."
     }
 
     fn tile_rule(&self) -> TileRule {

@@ -178,8 +178,9 @@ impl<'a> Lanes<'a> {
             slots += class.packs * pieces * f64::from(class.queries);
             moved += class.packs * class.tokens * self.kv_token;
         }
-        // In the order of the queue.
-        tasks.sort_by(|a, b| b.tokens.total_cmp(&a.tokens).then(a.class.cmp(&b.class)));
+        // In the order of the queue; of equals by what they are, since classes are numbered as requests come.
+        let key = |tasks: &Tasks| (tasks.tokens, self.classes[tasks.class].queries, self.classes[tasks.class].tokens);
+        tasks.sort_by(|a, b| by_size(key(b), key(a)).then(self.classes[a.class].ends.cmp(&self.classes[b.class].ends)));
         let end = queue(&mut tasks, sms * resident);
         let lane = tasks.iter().map(|tasks| tasks.time * tasks.ctas).sum::<f64>() / (sms * resident);
         let (most, last) = self.merges(limit, &tasks);
@@ -220,7 +221,9 @@ impl<'a> Lanes<'a> {
             // Packs above count as later than they are by the spread of the times of like CTAs.
             let arrives =
                 |class: u32| ends[class as usize] * if self.classes[class as usize].ends { 1.0 } else { SPREAD };
-            let last = path.iter().copied().max_by(|a, b| arrives(*a).total_cmp(&arrives(*b)));
+            // Of those that arrive together any may be the last, so that is the one with the most to merge.
+            let key = |class: u32| (arrives(class), self.classes[class as usize].queries, 0.0);
+            let last = path.iter().copied().max_by(|a, b| by_size(key(*a), key(*b)));
             let Some(last) = last else { continue };
             let class = &self.classes[last as usize];
             let share = (f64::from(class.time.heads) / self.kv_heads).min(1.0);
@@ -232,6 +235,11 @@ impl<'a> Lanes<'a> {
         }
         (most, longest)
     }
+}
+
+/// Compares by the first figure, then by the others.
+fn by_size(a: (f64, u32, f64), b: (f64, u32, f64)) -> std::cmp::Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.total_cmp(&b.2))
 }
 
 /// The CTAs of a class.
