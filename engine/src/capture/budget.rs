@@ -50,6 +50,11 @@ impl Budget {
         self.left -= bytes;
         Ok(())
     }
+
+    /// Gives back what was taken and is let go.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        self.left += bytes;
+    }
 }
 
 /// The postcard form of a struct, read field by field, so that the length of a list is known before its

@@ -103,8 +103,10 @@ impl<'a> Chunks<'a> {
 
     fn by_index(&mut self, footer: Footer) -> Option<()> {
         let header = Header::at(self.bytes, footer.index).filter(|header| header.kind == INDEX)?;
-        let raw = header.content(self.bytes, &self.budget).ok()?;
-        let index: Vec<IndexEntry> = Fields::of(&raw, &mut self.budget).list().ok()?;
+        let raw = self.unpacked(header).ok()?;
+        let index: Result<Vec<IndexEntry>, Why> = Fields::of(&raw, &mut self.budget).list();
+        self.let_go(raw);
+        let index = index.ok()?;
         for entry in index {
             let header = usize::try_from(entry.offset).ok().and_then(|offset| Header::at(self.bytes, offset));
             if let Some(header) = header.filter(|header| (header.kind, header.number) == (entry.kind, entry.number)) {
@@ -144,20 +146,44 @@ impl<'a> Chunks<'a> {
         number: u32,
         read: impl FnOnce(&mut Fields<'_>) -> Result<T, Why>,
     ) -> Result<T, Why> {
-        let raw = self.raw(kind, number)?;
-        read(&mut Fields::of(&raw, &mut self.budget))
+        let raw = self.held(kind, number)?;
+        let value = read(&mut Fields::of(&raw, &mut self.budget));
+        self.let_go(raw);
+        value
     }
 
     /// The content of a chunk that is one value.
     pub(super) fn value<T: DeserializeOwned>(&mut self, kind: Kind, number: u32) -> Result<T, Why> {
-        let raw = self.raw(kind, number)?;
-        Fields::of(&raw, &mut self.budget).value()
+        let raw = self.held(kind, number)?;
+        let value = Fields::of(&raw, &mut self.budget).value();
+        self.let_go(raw);
+        value
     }
 
     /// The content of a chunk that is one list.
     pub(super) fn list<T: DeserializeOwned>(&mut self, kind: Kind, number: u32) -> Result<Vec<T>, Why> {
-        let raw = self.raw(kind, number)?;
-        Fields::of(&raw, &mut self.budget).list()
+        let raw = self.held(kind, number)?;
+        let list = Fields::of(&raw, &mut self.budget).list();
+        self.let_go(raw);
+        list
+    }
+
+    /// The content of a chunk, to be [let go](Self::let_go).
+    fn held(&mut self, kind: Kind, number: u32) -> Result<Vec<u8>, Why> {
+        let header = *self.found.get(&(kind, number)).ok_or("it is not in the file")?;
+        self.unpacked(header)
+    }
+
+    /// As [`Self::held`], by its header. What is held counts, since what is made of it stands beside it.
+    fn unpacked(&mut self, header: Header) -> Result<Vec<u8>, Why> {
+        let raw = header.content(self.bytes, &self.budget)?;
+        self.budget.take(raw.len() as u64)?;
+        Ok(raw)
+    }
+
+    fn let_go(&mut self, raw: Vec<u8>) {
+        self.budget.give_back(raw.len() as u64);
+        drop(raw);
     }
 
     /// As [`Self::fields`]; what cannot be read is missing, and said so.

@@ -19,6 +19,9 @@ const MOST_SERIES: u32 = 1 << 16;
 /// Eighteen minutes; times the most lanes of the most SMs still far from overflow.
 pub(crate) const LONGEST_RUN: Nanos = Nanos(1 << 40);
 
+/// An exabyte. Bytes of reads and writes are added up in 64 bits.
+const MOST_BYTES: f64 = 1e18;
+
 type Fits = Result<(), String>;
 
 /// Checks the indices of a plan.
@@ -132,7 +135,8 @@ pub(super) fn batch_fits(plan: &LaunchPlan, batch: &BatchSpec) -> Fits {
     let blocks = |query: QueryIdx| requests[query.at()].kv.0.div_ceil(u64::from(batch.shape.block_size));
     for (position, pack) in plan.packs.iter().enumerate() {
         let queries = &plan.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize];
-        if !queries.iter().all(|&query| u64::from(pack.blocks_end) <= blocks(query)) {
+        let tokens = u64::from(pack.blocks_end - pack.blocks_begin) * u64::from(batch.shape.block_size);
+        if pack.tokens.0 > tokens || !queries.iter().all(|&query| u64::from(pack.blocks_end) <= blocks(query)) {
             return Err(format!("pack {position} reaches past its requests"));
         }
     }
@@ -216,15 +220,20 @@ pub(super) fn spans_fit(spans: &Spans, plan: &LaunchPlan, provenance: &Provenanc
     Ok(())
 }
 
-/// Checks that a series holds numbers, and stays within the times that a run can have.
+/// Checks that a series holds numbers, and stays within the times that a run can have. Its name may be anything, and
+/// is not repeated.
 pub(super) fn series_fits(series: &CounterSeries) -> Fits {
     if let Some(value) = series.values.iter().find(|value| !value.is_finite()) {
-        return Err(format!("'{}' holds {value}", series.name));
+        return Err(format!("it holds {value}"));
+    }
+    let bytes = series.values.iter().map(|value| value.abs()).sum::<f64>() * series.step.as_f64() * 1e-9;
+    if bytes > MOST_BYTES {
+        return Err(format!("it comes to {bytes:e} bytes"));
     }
     let length = series.step.0.checked_mul(series.values.len() as u64);
     match length.and_then(|length| length.checked_add(series.start.0)) {
         Some(end) if end <= LONGEST_RUN.0 && series.step > Nanos::ZERO => Ok(()),
-        _ => Err(format!("the times of '{}' are out of range", series.name)),
+        _ => Err("its times are out of range".to_owned()),
     }
 }
 
@@ -234,7 +243,7 @@ pub(super) fn counts_fit(counted: &Counted, plan: &LaunchPlan) -> Fits {
         return Err(format!("it has counts of launch {}, which the plan has not", strange.launch));
     }
     let all = counted.launches.iter().map(|of| &of.counts).chain([&counted.plan]);
-    let can_be = |count: &Count| count.value.is_finite() && count.value >= 0.0;
+    let can_be = |count: &Count| (0.0..=MOST_BYTES).contains(&count.value);
     match all.flat_map(|counts| &counts.0).find(|count| !can_be(count)) {
         Some(count) => Err(format!("its {} is {}", count.counter.name(), count.value)),
         None => Ok(()),

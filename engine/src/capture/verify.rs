@@ -199,10 +199,10 @@ fn figures(capture: &Capture, found: &mut Findings) {
     if capture.times.makespans.is_empty() {
         found.add("figures", || "there is no makespan".to_owned());
     }
-    for series in &capture.counters {
+    for (position, series) in capture.counters.iter().enumerate() {
         if series.step.0 == 0 || series.values.iter().any(|value| !value.is_finite()) {
             found.add("figures", || {
-                format!("counter series '{}' has a step of zero or values that are no numbers", series.name)
+                format!("counter series {position} has a step of zero or values that are no numbers")
             });
         }
     }

@@ -280,7 +280,8 @@ fn explain_cut(input: &PackInput<'_>, phase: usize, ctas: u64, split: u32) -> De
         Considered::new(format!("KV in pieces of {tokens}"), f64::from(tokens), Price::one_cta(time))
     };
     Decision {
-        subject: Subject::Launch(phase as u32),
+        // A phase need not be a launch of its own: fused has one, and prefill has others before it.
+        subject: Subject::Plan,
         other: None,
         choice: Choice::Split,
         considered: vec![way(LONG), way(SHORT)],

@@ -53,8 +53,9 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     if !spec.look_for.is_empty() {
         ui.add(egui::Label::new(RichText::new(&spec.look_for).italics().color(frame.tokens.faint)).wrap());
     }
-    let count: u64 =
-        spec.roots.iter().map(NodeSpec::request_count).sum::<u64>() + spec.requests.iter().map(counted).sum::<u64>();
+    // A batch file can ask for more than there are numbers.
+    let counts = spec.roots.iter().map(NodeSpec::request_count).chain(spec.requests.iter().map(counted));
+    let count = counts.fold(0, u64::saturating_add);
     if count == 0 {
         ui.label("This batch is empty. Add a tree or a request below, or pick a sample above.");
     } else {
