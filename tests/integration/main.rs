@@ -39,6 +39,7 @@ mod samples;
 mod schedulers;
 mod shown;
 mod simulation;
+mod soak;
 mod window;
 mod window_damage;
 mod window_figures;
