@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use engine::pack::CtaOrder;
 use engine::plan::hybrid::PodChoice;
 use engine::plan::{
-    CtaRole, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PrefillTask, Strategy as LaunchStrategy, Tickets,
-    Work,
+    CtaRole, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PrefillKernel, PrefillTask,
+    Strategy as LaunchStrategy, Tickets, Work,
 };
 use engine::session::{PlanOptions, plan_spec};
 use engine::units::QueryIdx;
@@ -66,7 +66,7 @@ fn prefills(seen: &BTreeSet<Work>) -> BTreeSet<(u32, u32)> {
 
 fn planned_prefills(plan: &LaunchPlan, launch: &Launch) -> BTreeSet<(u32, u32)> {
     let tasks = match launch.kind {
-        LaunchKind::Prefill(kernel) => kernel.tasks_begin..kernel.tasks_end,
+        LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => kernel.tasks_begin..kernel.tasks_end,
         LaunchKind::Hybrid(kernel) => kernel.tasks_begin..kernel.tasks_end,
         _ => 0..0,
     };
@@ -102,8 +102,32 @@ fn recast(plan: &LaunchPlan, dispatch: Dispatch, decodes_per_cta: u32, order: Ct
         packs_end: packs,
         order,
         after: Vec::new(),
+        sms: None,
+        programmatic: false,
     }];
     plan
+}
+
+/// A persistent prefill launch over the prefill tasks of a plan.
+fn queued(plan: &LaunchPlan) -> LaunchPlan {
+    let mut plan = recast(plan, Dispatch::Queue, 1, CtaOrder::HeadFastest);
+    let LaunchKind::Hybrid(HybridKernel { tasks_begin, tasks_end, cta, .. }) = plan.launches[0].kind else {
+        panic!("recast gives a hybrid launch")
+    };
+    plan.launches[0].kind = LaunchKind::PrefillQueue(PrefillKernel { tasks_begin, tasks_end, cta });
+    plan.launches[0].packs_begin = plan.launches[0].packs_end;
+    plan
+}
+
+/// A queue that holds prefill is taken KV head by KV head, in each the longest first.
+fn assert_queue_order(plan: &LaunchPlan) {
+    let launch = &plan.launches[0];
+    let place = |cta: &u32| {
+        let work = plan.work_of(launch, *cta).unwrap();
+        let head = work.prefill.map(|p| p.query_head / plan.shape.group());
+        (head.or(work.first_decode().map(|d| d.kv_head)).unwrap(), std::cmp::Reverse(work.kv_tokens()))
+    };
+    assert!(plan.ctas(launch).iter().map(place).is_sorted(), "{:?}", launch.kind);
 }
 
 fn hybrid(chunks: &[(u64, u64)], forest: BatchSpec) -> BatchSpec {
@@ -141,8 +165,11 @@ proptest! {
             let options = PlanOptions { scheduler: "query-centric".to_owned(), strategy, pod, ..PlanOptions::new(device) };
             let Ok(planned) = plan_spec(&spec, &options) else { continue };
             assert_undo(&planned.plan, strategy.name());
+            assert_undo(&queued(&planned.plan), "a queue of prefill");
+            assert_queue_order(&queued(&planned.plan));
+            assert_queue_order(&recast(&planned.plan, Dispatch::Queue, 1, CtaOrder::PackFastest));
             let tickets = Dispatch::Tickets(Tickets { period: tickets.0, prefill: tickets.1 });
-            for dispatch in [Dispatch::Static, Dispatch::Paired, tickets] {
+            for dispatch in [Dispatch::Static, Dispatch::Paired, tickets, Dispatch::Queue] {
                 for order in [CtaOrder::PackFastest, CtaOrder::HeadFastest, CtaOrder::QueryHeads] {
                     assert_undo(&recast(&planned.plan, dispatch, per_cta, order), &format!("{dispatch:?}, {order:?}"));
                 }

@@ -3,7 +3,7 @@
 //! Chunks are found by the index and by walking, so that one damaged place hides no other. Each is checked
 //! by its CRC and unpacked within the [`Budget`] of the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
@@ -85,13 +85,16 @@ impl Header {
 pub(super) struct Chunks<'a> {
     bytes: &'a [u8],
     found: BTreeMap<(Kind, u32), Header>,
+    /// Kinds that the index names, whether or not their chunks can be read.
+    indexed: BTreeSet<Kind>,
     pub(super) budget: Budget,
     pub(super) missing: Vec<String>,
 }
 
 impl<'a> Chunks<'a> {
     pub(super) fn find(bytes: &'a [u8], footer: Option<Footer>) -> Self {
-        let mut chunks = Self { bytes, found: BTreeMap::new(), budget: Budget::of(bytes.len()), missing: Vec::new() };
+        let (found, indexed) = (BTreeMap::new(), BTreeSet::new());
+        let mut chunks = Self { bytes, found, indexed, budget: Budget::of(bytes.len()), missing: Vec::new() };
         let indexed = footer.and_then(|footer| chunks.by_index(footer));
         let walked = chunks.by_walking();
         if indexed.is_none() {
@@ -108,6 +111,7 @@ impl<'a> Chunks<'a> {
         self.let_go(raw);
         let index = index.ok()?;
         for entry in index {
+            self.indexed.insert(entry.kind);
             let header = usize::try_from(entry.offset).ok().and_then(|offset| Header::at(self.bytes, offset));
             if let Some(header) = header.filter(|header| (header.kind, header.number) == (entry.kind, entry.number)) {
                 self.found.insert((header.kind, header.number), header);
@@ -132,6 +136,11 @@ impl<'a> Chunks<'a> {
     /// Whether a chunk is there, whatever its state.
     pub(super) fn has(&self, kind: Kind) -> bool {
         self.found.contains_key(&(kind, 0))
+    }
+
+    /// Whether a chunk is there, or was when the file was written.
+    pub(super) fn promises(&self, kind: Kind) -> bool {
+        self.has(kind) || self.indexed.contains(&kind)
     }
 
     /// The content of a chunk.

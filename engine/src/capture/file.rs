@@ -26,6 +26,7 @@
 //! | `META` | 1 | postcard of provenance, times, probe overhead, and how many of each of the following there are |
 //! | `BTCH` | 1 | RON text of the batch, schema as in batch files |
 //! | `PLAN` | 1 | postcard of the launch plan, merge rounds and prefill in their places, decisions left out |
+//! | `PLCE` | 0 or 1 | postcard of the launches that have a share of the SMs or start programmatically; where none has, there is no such chunk |
 //! | `DCSN` | decisions / 1,024, rounded up | postcard of 1,024 decisions each |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
@@ -75,6 +76,7 @@ pub(super) type Kind = [u8; 4];
 pub(super) const META: Kind = *b"META";
 pub(super) const BATCH: Kind = *b"BTCH";
 pub(super) const PLAN: Kind = *b"PLAN";
+pub(super) const PLACEMENTS: Kind = *b"PLCE";
 pub(super) const DECISIONS: Kind = *b"DCSN";
 pub(super) const ROUNDS: Kind = *b"RNDS";
 pub(super) const PREFILL: Kind = *b"PREF";
@@ -134,6 +136,10 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     out.value(META, 0, &meta)?;
     out.chunk(BATCH, 0, capture.batch.to_ron()?.as_bytes())?;
     out.value(PLAN, 0, &capture.plan)?;
+    let placements = capture.plan.placements();
+    if !placements.is_empty() {
+        out.value(PLACEMENTS, 0, &placements)?;
+    }
     for (number, decisions) in capture.plan.decisions.chunks(DECISIONS_PER_CHUNK).enumerate() {
         out.value(DECISIONS, number as u32, &decisions)?;
     }

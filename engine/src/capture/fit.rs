@@ -4,7 +4,7 @@
 use super::file::{Meta, SPANS_PER_CHUNK};
 use crate::capture::{Count, Counted, CounterSeries, KernelWindow, Provenance, Spans};
 use crate::decision::{Decision, Subject};
-use crate::plan::{CtaRole, Launch, LaunchKind, LaunchPlan};
+use crate::plan::{CtaRole, Launch, LaunchKind, LaunchPlan, Placement};
 use crate::units::{Nanos, QueryIdx};
 use crate::workload::{BatchSpec, Limits};
 
@@ -76,12 +76,10 @@ fn rounds_fit(plan: &LaunchPlan) -> Fits {
 
 /// Prefill CTAs of a launch, if its tasks are there.
 fn prefill_ctas(plan: &LaunchPlan, launch: &Launch) -> Option<u64> {
-    let (begin, end) = match launch.kind {
-        LaunchKind::Prefill(kernel) => (kernel.tasks_begin, kernel.tasks_end),
-        LaunchKind::Hybrid(kernel) => (kernel.tasks_begin, kernel.tasks_end),
-        LaunchKind::MergePrefill => return Some(plan.prefill.merged_rows()),
-        LaunchKind::Attention(_) | LaunchKind::Persistent(_) | LaunchKind::Merge | LaunchKind::MergeRound(_) => (0, 0),
-    };
+    if launch.kind == LaunchKind::MergePrefill {
+        return Some(plan.prefill.merged_rows());
+    }
+    let (begin, end) = launch.kind.tasks();
     let there = begin <= end && end as usize <= plan.prefill.tasks.len();
     there.then(|| u64::from(end - begin) * u64::from(plan.shape.query_heads))
 }
@@ -138,6 +136,25 @@ pub(super) fn batch_fits(plan: &LaunchPlan, batch: &BatchSpec) -> Fits {
         let tokens = u64::from(pack.blocks_end - pack.blocks_begin) * u64::from(batch.shape.block_size);
         if pack.tokens.0 > tokens || !queries.iter().all(|&query| u64::from(pack.blocks_end) <= blocks(query)) {
             return Err(format!("pack {position} reaches past its requests"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that placements are of launches that are there, each once, and say something that can be.
+pub(super) fn placements_fit(placements: &[Placement], plan: &LaunchPlan) -> Fits {
+    if placements.windows(2).any(|pair| pair[0].launch >= pair[1].launch) {
+        return Err("they do not follow the launches".to_owned());
+    }
+    for Placement { launch, sms, programmatic } in placements {
+        if *launch as usize >= plan.launches.len() {
+            return Err(format!("one is of launch {launch}, which the plan has not"));
+        }
+        if sms.is_some_and(|sms| !(1..=MOST_SMS).contains(&sms)) {
+            return Err(format!("launch {launch} has {} SMs", sms.unwrap_or_default()));
+        }
+        if *programmatic && plan.before_on_stream(*launch as usize).is_none() {
+            return Err(format!("launch {launch} starts beside one before it on its stream, and there is none"));
         }
     }
     Ok(())

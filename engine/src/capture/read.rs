@@ -16,14 +16,16 @@ use std::path::Path;
 use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
-    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, HEADER, KERNELS, MAGIC, META, Meta, PLAN, PREFILL, ROUNDS,
-    SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
+    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, HEADER, KERNELS, MAGIC, META, Meta, PLACEMENTS, PLAN,
+    PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
 };
-use super::fit::{batch_fits, counts_fit, decisions_fit, meta_fits, plan_fits, series_fits, spans_fit, windows_fit};
+use super::fit::{
+    batch_fits, counts_fit, decisions_fit, meta_fits, placements_fit, plan_fits, series_fits, spans_fit, windows_fit,
+};
 use super::old::{self, OldMeta};
 use crate::capture::{Capture, Counted, CounterSeries, Spans};
 use crate::error::{Error, Result};
-use crate::plan::{LaunchPlan, MergePlan, PrefillPlan};
+use crate::plan::{LaunchPlan, MergePlan, Placement, PrefillPlan};
 use crate::units::grouped;
 use crate::workload::BatchSpec;
 
@@ -87,6 +89,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     let batch = read_batch(&mut chunks)?;
     let mut plan = read_plan(&mut chunks, version).map_err(|why| useless("its plan", &why))?;
     plan_fits(&plan).and_then(|()| batch_fits(&plan, &batch)).map_err(|why| useless("its plan", &why))?;
+    read_placements(&mut chunks, &mut plan);
     let mut losses = Losses { decisions: read_decisions(&mut chunks, &meta, &mut plan), ..Losses::default() };
     let before = chunks.missing.len();
     let kernels = chunks.or_missing(KERNELS, &format!("{} kernel windows", meta.kernels), |fields| {
@@ -199,6 +202,19 @@ fn read_plan(chunks: &mut Chunks<'_>, version: u32) -> Result<LaunchPlan, Why> {
         plan.prefill = chunks.fields(PREFILL, 0, prefill)?;
     }
     Ok(plan)
+}
+
+/// Shares of the SMs and programmatic starts; a plan without them has no such chunk.
+fn read_placements(chunks: &mut Chunks<'_>, plan: &mut LaunchPlan) {
+    if !chunks.promises(PLACEMENTS) {
+        return;
+    }
+    let placements: Vec<Placement> =
+        chunks.or_missing(PLACEMENTS, "the SM shares and programmatic starts of launches", |fields| {
+            let placements: Vec<Placement> = fields.list()?;
+            placements_fit(&placements, plan).map(|()| placements)
+        });
+    plan.place(&placements);
 }
 
 /// The fields of a plan in the order of its type.

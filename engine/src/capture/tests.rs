@@ -31,6 +31,8 @@ fn small() -> Capture {
         packs_end,
         order: CtaOrder::PackFastest,
         after,
+        sms: None,
+        programmatic: false,
     };
     let plan = LaunchPlan {
         scheduler: "naive".to_owned(),
@@ -400,4 +402,56 @@ fn prescribed_merges_come_back_and_a_plan_without_them_is_refused() {
     capture.plan.merge.rounds.clear();
     let error = from_bytes(&to_bytes(&capture).unwrap()).unwrap_err().to_string();
     assert!(error.contains("names a merge that is not there"), "{error}");
+}
+
+/// SM shares and programmatic starts have a chunk of their own, so that plans without them have the bytes
+/// and the digest of before.
+#[test]
+fn placements_come_back_and_change_the_digest() {
+    let plain = to_bytes(&small()).unwrap();
+    let has_chunk = |bytes: &[u8]| bytes.windows(4).any(|kind| kind == file::PLACEMENTS);
+    assert!(!has_chunk(&plain));
+    let mut capture = placed();
+    assert!(has_chunk(&to_bytes(&capture).unwrap()));
+    assert_ne!(capture.plan.digest(), small().plan.digest());
+    capture.provenance.plan = capture.plan.digest();
+    let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+    assert_eq!(loaded, Loaded { capture, missing: Vec::new(), losses: Losses::default() });
+}
+
+/// [`small`] with a share of the SMs, and a merge that starts beside the launch before it.
+fn placed() -> Capture {
+    let mut capture = small();
+    capture.plan.launches[0].stream = 0;
+    capture.plan.launches[0].sms = Some(1);
+    capture.plan.launches[1].programmatic = true;
+    capture
+}
+
+#[test]
+fn placements_that_cannot_be_are_left_out_and_missed() {
+    let strange: [(fn(&mut LaunchPlan), &str); 3] = [
+        (|plan| plan.launches[0].sms = Some(0), "has 0 SMs"),
+        (|plan| plan.launches[0].sms = Some(1 << 20), "SMs"),
+        (|plan| plan.launches[0].programmatic = true, "there is none"),
+    ];
+    for (change, says) in strange {
+        let mut capture = placed();
+        change(&mut capture.plan);
+        let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+        assert_eq!((loaded.capture.plan.placements().len(), loaded.missing.len()), (0, 1), "{:?}", loaded.missing);
+        assert!(loaded.missing[0].contains(says), "{:?}", loaded.missing);
+    }
+}
+
+#[test]
+fn each_flipped_byte_of_placements_is_noticed() {
+    let mut bytes = to_bytes(&placed()).unwrap();
+    let at = bytes.windows(4).position(|kind| kind == file::PLACEMENTS).unwrap();
+    for at in at..at + 24 {
+        bytes[at] ^= 1;
+        let loaded = from_bytes(&bytes).unwrap();
+        assert!(!loaded.missing.is_empty(), "byte {at} flipped unnoticed");
+        bytes[at] ^= 1;
+    }
 }

@@ -78,9 +78,7 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
             decisions.extend(why);
             persistent(&packs, order)
         }
-        (_, Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel) => {
-            persistent(&packs, queue::longest_first(&packs))
-        }
+        _ => persistent(&packs, queue::longest_first(&packs)),
     };
     // With prefill, what runs beside what is a choice of its own (`hybrid`).
     if choice.explain && input.batch.prefills().next().is_none() {
@@ -207,13 +205,24 @@ pub(super) fn tile_launches(
             packs_end: order.len() as u32,
             order: cta_order,
             after: after.to_vec(),
+            sms: None,
+            programmatic: false,
         });
     }
 }
 
 /// A merge, which has no packs.
 pub(super) fn merge_launch(kind: LaunchKind, packs_end: u32, after: Vec<u32>) -> Launch {
-    Launch { kind, stream: 0, packs_begin: packs_end, packs_end, order: CtaOrder::PackFastest, after }
+    Launch {
+        kind,
+        stream: 0,
+        packs_begin: packs_end,
+        packs_end,
+        order: CtaOrder::PackFastest,
+        after,
+        sms: None,
+        programmatic: false,
+    }
 }
 
 /// One launch whose workers can hold every tile in use, and take the packs in this order.
@@ -230,6 +239,8 @@ fn persistent(packs: &[PlannedPack], order: Vec<PackIdx>) -> (Vec<PackIdx>, Vec<
         packs_end: order.len() as u32,
         order: CtaOrder::HeadFastest,
         after: Vec::new(),
+        sms: None,
+        programmatic: false,
     };
     (order, vec![launch])
 }
@@ -292,7 +303,7 @@ fn explain_launches(
             Strategy::Serial => (apart, more * sim.kernel_gap.as_f64()),
             Strategy::Streams if imposed => (apart, more * sim.kernel_gap.as_f64()),
             Strategy::Streams => (apart, more.min(1.0) * sim.stream_join.as_f64()),
-            Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel => (fused, tasks * sim.queue_pop.as_f64()),
+            _ => (fused, tasks * sim.queue_pop.as_f64()),
         };
         Considered::new(strategy.name(), launches as f64, Price::overhead(overhead))
     };

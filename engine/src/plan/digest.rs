@@ -3,14 +3,14 @@
 //! | version | CRC-32 of the postcard form of |
 //! |---|---|
 //! | 1 | scheduler, strategy, device, shape, packs, queries, order, launches and merge, then of the prescribed merge rounds where there are any |
-//! | 2 | the whole plan: rounds and prefill in their places, decisions left out |
+//! | 2 | the whole plan: rounds and prefill in their places, decisions left out; then, where there are any, of the [`Placement`]s of its launches |
 //!
 //! Version 1 leaves prefill out, so two hybrid plans with other chunks could pass as one. Files that hold
 //! such a digest are compared by it, as what it is.
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Launch, LaunchPlan, MergePlan, PlannedPack, PrefillPlan, Strategy};
+use crate::plan::{Launch, LaunchPlan, MergePlan, Placement, PlannedPack, PrefillPlan, Strategy};
 use crate::units::{PackIdx, QueryIdx};
 use crate::workload::AttentionShape;
 
@@ -96,7 +96,11 @@ impl LaunchPlan {
     /// The digest of the plan, by the newest version.
     pub fn digest(&self) -> PlanDigest {
         // The plan is plain data; bytes of it that cannot be written would be a fault of the serialiser.
-        let bytes = postcard::to_stdvec(self).unwrap_or_default();
+        let mut bytes = postcard::to_stdvec(self).unwrap_or_default();
+        let placements: Vec<Placement> = self.placements();
+        if !placements.is_empty() {
+            bytes.extend(postcard::to_stdvec(&placements).unwrap_or_default());
+        }
         PlanDigest { version: PlanDigest::VERSION, crc: crc32fast::hash(&bytes) }
     }
 

@@ -4,16 +4,17 @@
 //! Static    CTA i: prefill i while there is one, then decode                  (CTA-parallel)
 //! Paired    CTA i: prefill i in some warps and decode i in others             (warp-parallel, HFuse)
 //! Tickets   a CTA asks, once it is on an SM, what the SM's next ticket says   (SM-aware, POD)
+//! Queue     persistent CTAs take prefill and decode items, the longest first  (one kernel for all rows)
 //! ```
 //!
-//! CTA indices of `Static` and `Tickets` number the work, not the order of dispatch: first all
+//! CTA indices of `Static`, `Tickets` and `Queue` number the work, not the order of dispatch: first all
 //! prefill CTAs, head by head, then decode CTAs. Which SM computes which is for the run to say.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tile::CtaShape;
 
-/// A launch that computes prefill tasks alone, one CTA a (task, query head).
+/// A launch that computes prefill tasks alone: one CTA, or one item of a persistent grid, a (task, query head).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefillKernel {
     /// First of its tasks.
@@ -50,6 +51,9 @@ pub enum Dispatch {
     Paired,
     /// By a ticket of the SM that the CTA finds itself on.
     Tickets(Tickets),
+    /// From one queue of all items: a persistent grid, for which decodes are short prefill items. In the
+    /// order of [`crate::plan::LaunchPlan::ctas`].
+    Queue,
 }
 
 /// What an SM's tickets say: of each `period` tickets the first `prefill` are prefill.

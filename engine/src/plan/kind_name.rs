@@ -12,6 +12,7 @@ impl fmt::Display for LaunchKind {
             Self::Merge => f.write_str("merge"),
             Self::MergeRound(round) => write!(f, "merge round {round}"),
             Self::Prefill(_) => f.write_str("prefill"),
+            Self::PrefillQueue(_) => f.write_str("persistent prefill"),
             Self::MergePrefill => f.write_str("merge of prefill"),
             Self::Hybrid(_) => f.write_str("prefill with decode"),
         }

@@ -3,8 +3,8 @@
 //! | launch | CTA (or task of a persistent launch) `i` |
 //! |---|---|
 //! | attention, persistent | one pack for one head, or for a run of heads where the pack says so; numbered by the launch's [`CtaOrder`] |
-//! | prefill | task `i mod tasks`, query head `i / tasks` |
-//! | hybrid, static or by tickets | first the prefill CTAs as above, then CTAs of `decodes_per_cta` decodes each |
+//! | prefill, one CTA each or from a queue | task `i mod tasks`, query head `i / tasks` |
+//! | hybrid, static, by tickets or from a queue | first the prefill CTAs as above, then CTAs of `decodes_per_cta` decodes each |
 //! | hybrid, paired | prefill CTA `i` and decode CTA `i`, while there are such |
 //! | any merge | row `i` |
 //!
@@ -12,6 +12,7 @@
 //! no CTAs. Everything that asks what a CTA does (simulator, GPU trace, capture, metrics, exports, views)
 //! asks here, and a property test holds that the two directions undo each other.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -171,7 +172,9 @@ impl LaunchPlan {
             LaunchKind::Merge => self.merge.merged_queries().count() as u32,
             LaunchKind::MergeRound(round) => self.merge.rounds.get(round as usize).map_or(0, MergeRound::rows) as u32,
             LaunchKind::Attention(_) | LaunchKind::Persistent(_) => self.decodes_of(launch),
-            LaunchKind::Prefill(kernel) => (kernel.tasks_end - kernel.tasks_begin) * self.shape.query_heads,
+            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => {
+                (kernel.tasks_end - kernel.tasks_begin) * self.shape.query_heads
+            }
             LaunchKind::MergePrefill => self.prefill.merged_rows() as u32,
             LaunchKind::Hybrid(kernel) => kernel.grid(self.shape.query_heads, self.decodes_of(launch)),
         }
@@ -209,7 +212,7 @@ impl LaunchPlan {
                 let first_of_run = work.kv_head.is_multiple_of(self.run_of_heads(launch, work.pack));
                 return first_of_run.then(|| CtaWork { decodes: cta..cta + 1, ..none });
             }
-            LaunchKind::Prefill(kernel) => {
+            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => {
                 CtaWork { prefill: Some(prefill_at((kernel.tasks_begin, kernel.tasks_end), cta)), ..none }
             }
             LaunchKind::Hybrid(kernel) => {
@@ -238,14 +241,13 @@ impl LaunchPlan {
                 let host = self.decode_number(launch, &work)? / kernel.decodes_per_cta.max(1);
                 match kernel.dispatch {
                     Dispatch::Paired => host,
-                    Dispatch::Static | Dispatch::Tickets(_) => host + kernel.prefill_ctas(self.shape.query_heads),
+                    Dispatch::Static | Dispatch::Tickets(_) | Dispatch::Queue => {
+                        host + kernel.prefill_ctas(self.shape.query_heads)
+                    }
                 }
             }
-            (LaunchKind::Prefill(kernel), Work::Prefill(work)) => {
-                self.prefill_number((kernel.tasks_begin, kernel.tasks_end), work)?
-            }
-            (LaunchKind::Hybrid(kernel), Work::Prefill(work)) => {
-                self.prefill_number((kernel.tasks_begin, kernel.tasks_end), work)?
+            (LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_), Work::Prefill(work)) => {
+                self.prefill_number(launch.kind.tasks(), work)?
             }
             (LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill, Work::Merge(row)) => row,
             _ => return None,
@@ -262,10 +264,30 @@ impl LaunchPlan {
         there.then(|| self.decode(launch, place, head))
     }
 
-    /// The CTAs (or tasks) of a launch in launch order.
+    /// The CTAs (or tasks) of a launch in launch order; the items of a queue that holds prefill in the order
+    /// in which they are taken.
     pub fn ctas(&self, launch: &Launch) -> Vec<u32> {
         let numbers = 0..self.cta_count(launch);
-        numbers.filter(|cta| self.work_below_count(launch, *cta).is_some()).collect()
+        let mut ctas: Vec<u32> = numbers.filter(|cta| self.work_below_count(launch, *cta).is_some()).collect();
+        if launch.kind.takes_from_queue() && !launch.kind.is_persistent() {
+            ctas.sort_by_cached_key(|cta| self.queue_key(launch, *cta));
+        }
+        ctas
+    }
+
+    /// Where an item stands in a queue that holds prefill: KV head by KV head, so that what L2 must keep is the
+    /// KV of few heads; in a head the longest first, since what starts last decides the tail; of equals the
+    /// query heads of one task together, which read the same KV.
+    fn queue_key(&self, launch: &Launch, cta: u32) -> (u32, Reverse<u64>, u32, u32) {
+        let work = self.work_below_count(launch, cta);
+        let prefill = work.as_ref().and_then(|work| work.prefill.zip(work.prefill_task()));
+        if let Some((item, task)) = prefill {
+            return (item.query_head / self.shape.group(), Reverse(task.tokens().0), item.task, item.query_head);
+        }
+        let decode = work.as_ref().and_then(CtaWork::first_decode);
+        decode.map_or((u32::MAX, Reverse(0), u32::MAX, cta), |decode| {
+            (decode.kv_head, Reverse(self.pack(decode.pack).tokens.0), u32::MAX, decode.place)
+        })
     }
 
     /// CTAs over all heads, merge excluded.
@@ -286,7 +308,7 @@ impl LaunchPlan {
         match launch.kind {
             LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => CtaRole::Merge,
             LaunchKind::Attention(_) | LaunchKind::Persistent(_) => CtaRole::Decode,
-            LaunchKind::Prefill(_) => CtaRole::Prefill,
+            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) => CtaRole::Prefill,
             LaunchKind::Hybrid(_) => self.work_below_count(launch, cta).map_or(CtaRole::Both, |work| work.role()),
         }
     }
@@ -352,7 +374,7 @@ fn hosted(kernel: &HybridKernel, prefill_ctas: u32, decodes: u32, cta: u32) -> R
     let per_cta = kernel.decodes_per_cta.max(1);
     let slot = match kernel.dispatch {
         Dispatch::Paired => Some(cta),
-        Dispatch::Static | Dispatch::Tickets(_) => cta.checked_sub(prefill_ctas),
+        Dispatch::Static | Dispatch::Tickets(_) | Dispatch::Queue => cta.checked_sub(prefill_ctas),
     };
     let first = slot.map_or(decodes, |slot| slot.saturating_mul(per_cta).min(decodes));
     first..first.saturating_add(per_cta).min(decodes)

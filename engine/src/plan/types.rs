@@ -4,13 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 use crate::pack::CtaOrder;
-use crate::plan::{HybridKernel, PrefillKernel, PrefillPlan, PrefillTask};
+use crate::plan::{Dispatch, HybridKernel, PrefillKernel, PrefillPlan, PrefillTask};
 use crate::tile::Tile;
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 use crate::workload::{AttentionShape, Batch, PartialForm};
 
-/// How the CTAs of a plan reach the GPU. `hfuse` and `cta-parallel` fuse a prefill with a decode
-/// kernel, so they need both in the batch; the others take any.
+/// How the CTAs of a plan reach the GPU. `serial`, `streams` and `fused` take any batch; the others put
+/// prefill beside decode, so they need both in it.
+///
+/// Captures know a strategy by its place in this list, so new ones stand at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
@@ -27,11 +29,26 @@ pub enum Strategy {
     HFuse,
     /// Prefill and decode as CTAs of one launch, in a fixed order.
     CtaParallel,
+    /// Prefill on some SMs and decode on the others, as two persistent launches.
+    Spatial,
+    /// One persistent prefill kernel for all rows, decodes as short prefill items.
+    Batched,
+    /// A slim prefill CTA and lean decode CTAs on each SM, as two launches that fit beside each other.
+    CoResident,
 }
 
 impl Strategy {
     /// All of them, in the order of menus.
-    pub const ALL: [Self; 5] = [Self::Serial, Self::Streams, Self::Fused, Self::HFuse, Self::CtaParallel];
+    pub const ALL: [Self; 8] = [
+        Self::Serial,
+        Self::Streams,
+        Self::Fused,
+        Self::HFuse,
+        Self::CtaParallel,
+        Self::Spatial,
+        Self::Batched,
+        Self::CoResident,
+    ];
 
     /// Those that take a batch without prefill, or without decode.
     pub const ANY_BATCH: [Self; 3] = [Self::Serial, Self::Streams, Self::Fused];
@@ -50,6 +67,9 @@ impl Strategy {
             Self::Fused => "fused",
             Self::HFuse => "hfuse",
             Self::CtaParallel => "cta-parallel",
+            Self::Spatial => "spatial",
+            Self::Batched => "batched",
+            Self::CoResident => "co-resident",
         }
     }
 
@@ -70,6 +90,15 @@ impl Strategy {
             }
             Self::CtaParallel => {
                 "Prefill and decode as CTAs of one launch in a fixed order (POD section 3.1): nothing says which SM gets what. Needs both."
+            }
+            Self::Spatial => {
+                "Prefill on some SMs and decode on the others, side by side as two persistent launches (Bullet, DuetServe, MuxWise, Nexus): neither slows the other's SMs, and neither uses all. Needs both."
+            }
+            Self::Batched => {
+                "One persistent prefill kernel for all rows, decodes as short items of it (FlashAttention-3's mixed call, FI_Batched of POD's Figure 11): decodes pay for a tile of 128 rows. Needs both."
+            }
+            Self::CoResident => {
+                "A slim prefill CTA and lean decode CTAs on every SM, two launches that fit beside each other: decode starts once prefill is everywhere, and fills what prefill leaves. Needs both."
             }
         }
     }
@@ -126,12 +155,33 @@ pub enum LaunchKind {
     MergePrefill,
     /// Prefill tasks and the launch's decode packs together.
     Hybrid(HybridKernel),
+    /// A persistent grid of prefill CTAs that take (task, query head) items from a queue, in the order of
+    /// [`LaunchPlan::ctas`]: KV head by KV head, in it longest first.
+    PrefillQueue(PrefillKernel),
 }
 
 impl LaunchKind {
-    /// Whether its CTAs stay on their SMs and take tasks from a queue.
+    /// Whether its CTAs stay on their SMs, take decode tasks from a queue and merge what those complete.
     pub fn is_persistent(self) -> bool {
         matches!(self, Self::Persistent(_))
+    }
+
+    /// Whether its CTAs stay on their SMs and take items from a queue, whatever the items are.
+    pub fn takes_from_queue(self) -> bool {
+        match self {
+            Self::Persistent(_) | Self::PrefillQueue(_) => true,
+            Self::Hybrid(kernel) => kernel.dispatch == Dispatch::Queue,
+            _ => false,
+        }
+    }
+
+    /// First of the prefill tasks of its CTAs and past the last one; equal where it has none.
+    pub fn tasks(self) -> (u32, u32) {
+        match self {
+            Self::Prefill(kernel) | Self::PrefillQueue(kernel) => (kernel.tasks_begin, kernel.tasks_end),
+            Self::Hybrid(kernel) => (kernel.tasks_begin, kernel.tasks_end),
+            Self::Attention(_) | Self::Merge | Self::Persistent(_) | Self::MergeRound(_) | Self::MergePrefill => (0, 0),
+        }
     }
 
     /// Whether its CTAs merge and compute no pack and no prefill task.
@@ -155,6 +205,16 @@ pub struct Launch {
     pub order: CtaOrder,
     /// Launches that must be done before it starts (beside those before it on its stream).
     pub after: Vec<u32>,
+    /// SMs that its persistent grid may use; `None` for all.
+    ///
+    /// This and the next field lie outside the launch's serial form, which captures of version 3 have had
+    /// without them; see [`crate::plan::Placement`].
+    #[serde(skip)]
+    pub sms: Option<u32>,
+    /// It may start once every CTA of the launch before it on its stream has started: CUDA's programmatic
+    /// dependent launch. A launch behind it on the stream waits for both.
+    #[serde(skip)]
+    pub programmatic: bool,
 }
 
 /// Which partials make up each query's output.
@@ -301,11 +361,8 @@ impl LaunchPlan {
 
     /// Prefill tasks of a launch; each is computed once for each query head.
     pub fn tasks_of(&self, launch: &Launch) -> &[PrefillTask] {
-        match launch.kind {
-            LaunchKind::Prefill(kernel) => &self.prefill.tasks[kernel.tasks_begin as usize..kernel.tasks_end as usize],
-            LaunchKind::Hybrid(kernel) => &self.prefill.tasks[kernel.tasks_begin as usize..kernel.tasks_end as usize],
-            _ => &[],
-        }
+        let (begin, end) = launch.kind.tasks();
+        &self.prefill.tasks[begin as usize..end as usize]
     }
 
     /// KV tokens read per KV head, re-reads counted.

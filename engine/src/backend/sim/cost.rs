@@ -120,9 +120,9 @@ impl CostModel<'_> {
         match kind {
             LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => self.footprint(tile),
             LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => self.merge_footprint(),
-            LaunchKind::Prefill(PrefillKernel { cta, .. }) | LaunchKind::Hybrid(HybridKernel { cta, .. }) => {
-                self.footprint_of(cta.shared.0, cta.registers, cta.warps)
-            }
+            LaunchKind::Prefill(PrefillKernel { cta, .. })
+            | LaunchKind::PrefillQueue(PrefillKernel { cta, .. })
+            | LaunchKind::Hybrid(HybridKernel { cta, .. }) => self.footprint_of(cta.shared.0, cta.registers, cta.warps),
         }
     }
 

@@ -412,7 +412,7 @@ impl<'a> Simulation<'a> {
         let (at, task) = (work.prefill?, *work.prefill_task()?);
         let warps = match launch.kind {
             LaunchKind::Hybrid(kernel) => kernel.prefill_warps,
-            LaunchKind::Prefill(kernel) => kernel.cta.warps,
+            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => kernel.cta.warps,
             _ => return None,
         };
         if task.kv_begin == task.kv_end {

@@ -149,7 +149,7 @@ impl<'a> Facts<'a> {
                     told.add("kv_head", after.kv_head);
                 }
             }
-            LaunchKind::Prefill(_) | LaunchKind::Hybrid(_) => {}
+            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_) => {}
         }
         told
     }

@@ -84,7 +84,7 @@ impl Prepared {
 
 /// A launch; decode CTAs go request by request, head by head, as FlashAttention's grid does.
 fn launch(kind: LaunchKind, stream: u32, (packs_begin, packs_end): (u32, u32), after: Vec<u32>) -> Launch {
-    Launch { kind, stream, packs_begin, packs_end, order: CtaOrder::HeadFastest, after }
+    Launch { kind, stream, packs_begin, packs_end, order: CtaOrder::HeadFastest, after, sms: None, programmatic: false }
 }
 
 impl LaunchPlan {
@@ -101,7 +101,7 @@ impl LaunchPlan {
                 grid: kernel.grid(self.shape.query_heads, decodes),
                 tickets: match kernel.dispatch {
                     Dispatch::Tickets(tickets) => Some(tickets),
-                    Dispatch::Static | Dispatch::Paired => None,
+                    Dispatch::Static | Dispatch::Paired | Dispatch::Queue => None,
                 },
             })
         })

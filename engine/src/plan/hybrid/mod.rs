@@ -86,7 +86,7 @@ impl std::str::FromStr for PodChoice {
 pub fn decode_tile(batch: &Batch, strategy: Strategy) -> Option<Tile> {
     let hybrid = batch.prefills().next().is_some() && batch.decodes().next().is_some();
     match strategy {
-        Strategy::Serial | Strategy::Streams => None,
+        Strategy::Serial | Strategy::Streams | Strategy::Spatial | Strategy::Batched | Strategy::CoResident => None,
         Strategy::Fused => hybrid.then_some(kernels::LEAN),
         Strategy::HFuse | Strategy::CtaParallel => hybrid.then_some(Tile { m: 64, n: 128 }),
     }
@@ -157,6 +157,13 @@ pub fn prepare(
         Strategy::Streams => (kernels::prefill(device, shape, splits > 1), Fusion::Apart { streams: true }),
         Strategy::HFuse => (kernels::hfuse(device, shape, splits > 1), Fusion::Paired),
         Strategy::CtaParallel => (kernels::cta_parallel(device, shape, splits > 1), Fusion::Static),
+        Strategy::Spatial | Strategy::Batched | Strategy::CoResident => {
+            return Err(Error::Unsupported {
+                who: format!("{} on '{}'", strategy.name(), device.key),
+                limit: "it is made of a persistent prefill kernel, and the device file names none; take another strategy or device"
+                    .to_owned(),
+            });
+        }
     };
     let decisions = if input.explain {
         explain::flash(&work(input, packing, &question), splits, strategy.name())

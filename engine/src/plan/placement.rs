@@ -1,0 +1,49 @@
+//! Where a launch stands beside others: its share of the SMs, and whether it starts while the launch before
+//! it runs.
+//!
+//! Both lie outside the serial form of a launch, so that plans without them keep the bytes and the digest
+//! that they have always had. Where a plan has some, the list of them follows its bytes in the digest, and
+//! has a chunk of its own in a capture.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::LaunchPlan;
+
+/// What one launch says of its place beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The launch.
+    pub launch: u32,
+    /// SMs that its persistent grid may use; `None` for all.
+    pub sms: Option<u32>,
+    /// Whether it may start once every CTA of the launch before it on its stream has started.
+    pub programmatic: bool,
+}
+
+impl LaunchPlan {
+    /// The launches that say something of their place, in order; most plans have none.
+    pub fn placements(&self) -> Vec<Placement> {
+        let of = |(launch, at): (u32, &crate::plan::Launch)| Placement {
+            launch,
+            sms: at.sms,
+            programmatic: at.programmatic,
+        };
+        let all = (0..).zip(&self.launches).map(of);
+        all.filter(|placement| placement.sms.is_some() || placement.programmatic).collect()
+    }
+
+    /// Puts launches in their places; a launch that is not there is left out.
+    pub fn place(&mut self, placements: &[Placement]) {
+        for placement in placements {
+            if let Some(launch) = self.launches.get_mut(placement.launch as usize) {
+                (launch.sms, launch.programmatic) = (placement.sms, placement.programmatic);
+            }
+        }
+    }
+
+    /// The launch before launch `at` on its stream.
+    pub fn before_on_stream(&self, at: usize) -> Option<usize> {
+        let stream = self.launches.get(at)?.stream;
+        (0..at).rev().find(|before| self.launches[*before].stream == stream)
+    }
+}
