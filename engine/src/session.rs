@@ -328,7 +328,7 @@ impl Runner {
     pub fn accepts(&self, planned: &Planned) -> Result<()> {
         #[cfg(feature = "cuda")]
         if self.gpu.is_some() {
-            return backend::cuda::Cuda::accepts(&planned.batch, &planned.plan);
+            return backend::cuda::Cuda::accepts(&planned.plan);
         }
         // The simulator runs every plan.
         #[cfg(not(feature = "cuda"))]

@@ -104,17 +104,18 @@ extern "C" __global__ void __launch_bounds__(256) packscope_mma(const MmaParams 
 struct FillParams {
     u16* to;
     u64 count;
+    u64 first;  // number of the first value
     u32 seed;
     u32 bf16;
 };
-static_assert(sizeof(FillParams) == 24, "FillParams is 24 bytes");
+static_assert(sizeof(FillParams) == 32, "FillParams is 32 bytes");
 
 // Value `i` is a hash of (seed, i) in steps of 1/64 within [-2, 2): exact in both 16-bit
 // types, and the host can compute any one of them without the others.
 extern "C" __global__ void __launch_bounds__(256) packscope_fill(const FillParams p) {
     u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += step) {
-        u64 x = (i + 1) * 0x9e3779b97f4a7c15ull ^ ((u64)p.seed << 32 | p.seed);
+        u64 x = (p.first + i + 1) * 0x9e3779b97f4a7c15ull ^ ((u64)p.seed << 32 | p.seed);
         x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
         x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
         float value = (float)((int)(x >> 56) - 128) * (1.0f / 64.0f);

@@ -121,7 +121,7 @@ static_assert(sizeof(MergeParams) == 80, "MergeParams is 80 bytes");
 
 // Some query rows of a prefill chunk over a range of KV, for every query head.
 struct alignas(16) PrefillItem {
-    u32 row_begin;    // first row in Q and the output, or first entry of `rows` where there is such a list
+    u32 row_begin;    // first row in Q and the output, or first entry of `rows`
     u32 num_rows;
     u32 block_begin;  // entry in `block_ids` of the request's first block
     u32 kv_begin;     // tokens of the request: a multiple of what a bulk copy takes
@@ -130,10 +130,14 @@ struct alignas(16) PrefillItem {
     u32 slot_begin;   // slot of the first row's partial; kNoSlot where the rows are output
     u32 slot_step;    // from one row's slot to the next
     u32 task;         // the caller's number, for the trace
-    u32 unused[3];
+    u32 kind;         // kListed, kFolded
+    u32 unused[2];
 };
+PS_ASSERT_OFFSET(PrefillItem, kind, 36);
 static_assert(sizeof(PrefillItem) == 48, "PrefillItem is 48 bytes");
 static constexpr u32 kNoSlot = 0xffffffffu;
+static constexpr u32 kListed = 1;  // row_begin is an entry of `rows`
+static constexpr u32 kFolded = 2;  // rows are the query heads of a KV head: query after query, in it head after head
 
 struct alignas(64) PrefillParams {
     TensorMap k_map;           // K cache as [block, kv_head, token, d] with any strides
@@ -146,7 +150,7 @@ struct alignas(64) PrefillParams {
     float* part_out;           // [slots, Hq, D], normalised
     float* part_lse;           // [slots, Hq]
     const PrefillItem* items;  // in the order in which they are to start, for each KV head
-    const u32* rows;           // rows of the items; null where those of each item follow each other
+    const u32* rows;           // rows of the items that list them
     const u32* block_ids;      // KV blocks of the requests, from their first token on
     u32* queue;                // [2]: next (item, head), CTAs done; zero before and after each launch
     u32* trace;                // as in DecodeParams
@@ -160,9 +164,12 @@ struct alignas(64) PrefillParams {
     u32 box_shift;             // log2(tokens per bulk tensor copy)
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
-    u32 trace_begin;           // place of the first item's first record
+    u32 trace_begin;           // place of task 0's first record
+    u32 num_folded;            // of the items the last so many are folded: one task a KV head
+    u32 unused[15];
 };
-static_assert(sizeof(PrefillParams) == 448, "PrefillParams is 448 bytes");
+static_assert(sizeof(PrefillParams) == 512, "PrefillParams is 512 bytes");
+PS_ASSERT_OFFSET(PrefillParams, num_folded, 408);
 PS_ASSERT_OFFSET(PrefillParams, queries, 256);
 PS_ASSERT_OFFSET(PrefillParams, num_items, 376);
 

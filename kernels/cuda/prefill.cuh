@@ -1,6 +1,6 @@
 // What the prefill kernels have in common: which task a CTA takes, where its rows lie, and how they are written.
 //
-// A task is one item for one query head. Tasks are claimed KV head by KV head, so that the cache of a head stays
+// A task is one item for one query head, or for one KV head where the item folds its query heads into rows. Tasks are claimed KV head by KV head, so that the cache of a head stays
 // in L2 while its query heads use it, and in a KV head in the order of the items.
 //
 // The host defines before this file:
@@ -30,7 +30,8 @@ struct PrefillTask {
     u32 kv_begin, tokens;
     int visible;  // tokens from kv_begin on that row 0 would see of a KV without end; each later row one more
     u32 slot_begin, slot_step;
-    u32 number, head;
+    u32 number, kind;
+    u32 head;  // query head; the first of its KV head where they are folded
 
     __device__ __forceinline__ u32 tiles() const { return (tokens + kTokens - 1) / kTokens; }
 
@@ -38,13 +39,22 @@ struct PrefillTask {
     __device__ __forceinline__ u32 seen_by(u32 row) const { return min(max(visible + (int)row, 0), (int)tokens); }
 };
 
-__device__ __forceinline__ u32 prefill_tasks(const PrefillParams& p) { return p.num_items * p.q_heads; }
+// Tasks of one KV head.
+__device__ __forceinline__ u32 tasks_of_kv_head(const PrefillParams& p) {
+    return (p.num_items - p.num_folded) * p.group + p.num_folded;
+}
+
+__device__ __forceinline__ u32 prefill_tasks(const PrefillParams& p) {
+    return tasks_of_kv_head(p) * (p.q_heads / p.group);
+}
 
 // Task `place` of the queue.
 __device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p, u32 place) {
-    const u32 of_kv_head = p.num_items * p.group;
+    const u32 of_kv_head = tasks_of_kv_head(p), apart = (p.num_items - p.num_folded) * p.group;
     const u32 kv_head = place / of_kv_head, within = place % of_kv_head;
-    const uint4* at = (const uint4*)(p.items + within / p.group);
+    const bool folded = within >= apart;
+    const u32 item = folded ? within - apart + p.num_items - p.num_folded : within / p.group;
+    const uint4* at = (const uint4*)(p.items + item);
     const uint4 a = __ldg(at), b = __ldg(at + 1), c = __ldg(at + 2);
     PrefillTask task;
     task.row_begin = a.x;
@@ -56,7 +66,8 @@ __device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p,
     task.slot_begin = b.z;
     task.slot_step = b.w;
     task.number = c.x;
-    task.head = kv_head * p.group + within % p.group;
+    task.kind = c.y;
+    task.head = kv_head * p.group + (folded ? 0 : within % p.group);
     return task;
 }
 
@@ -70,9 +81,23 @@ __device__ __forceinline__ u32 claim_prefill(const PrefillParams& p) {
     return place;
 }
 
-// Row of Q and of the output.
+// Row of Q and of the output, or query of a folded task.
 __device__ __forceinline__ u32 row_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
-    return p.rows == nullptr ? task.row_begin + row : __ldg(p.rows + task.row_begin + row);
+    return task.kind & kListed ? __ldg(p.rows + task.row_begin + row) : task.row_begin + row;
+}
+
+// Place of row `row` of a task among the (row, query head) pairs of Q and of the output.
+__device__ __forceinline__ u64 place_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
+    const bool folded = task.kind & kFolded;
+    const u32 nth = folded ? row / p.group : row, head = folded ? row % p.group : 0;
+    return (u64)row_of(p, task, nth) * p.q_heads + task.head + head;
+}
+
+// Likewise among those of the partials.
+__device__ __forceinline__ u64 slot_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
+    const bool folded = task.kind & kFolded;
+    const u32 nth = folded ? row / p.group : row, head = folded ? row % p.group : 0;
+    return (u64)(task.slot_begin + nth * task.slot_step) * p.q_heads + task.head + head;
 }
 
 // The rows of Q of a task, by `kCopiers` threads of which this is number `thread`. Places of rows that the task
@@ -82,7 +107,7 @@ __device__ __forceinline__ void copy_queries(const PrefillParams& p, const Prefi
 #pragma unroll 1
     for (u32 i = thread; i < task.num_rows * kRowChunks; i += kCopiers) {
         const u32 row = i / kRowChunks, chunk = i % kRowChunks;
-        const u64 from = (u64)row_of(p, task, row) * p.q_heads + task.head;
+        const u64 from = place_of(p, task, row);
         copy_16(tile_address<kTaskRows>(queries, row, chunk), p.queries + from * kDim + chunk * 8, true);
     }
 }
@@ -199,11 +224,11 @@ __device__ __forceinline__ void finish_rows(const PrefillParams& p, const Prefil
         const u32 nth = row + r * 8;
         const bool real = nth < task.num_rows;
         if (task.slot_begin == kNoSlot) {
-            const u64 at = (u64)(real ? row_of(p, task, nth) : 0) * p.q_heads + task.head;
+            const u64 at = real ? place_of(p, task, nth) : 0;
             write_output(state, p.out + at * kDim, r, quad_lane, real);
             if (real && p.out_lse != nullptr && quad_lane == 0) p.out_lse[at] = lse;
         } else if (real) {
-            const u64 at = (u64)(task.slot_begin + nth * task.slot_step) * p.q_heads + task.head;
+            const u64 at = slot_of(p, task, nth);
 #pragma unroll
             for (int j = 0; j < kDims8; j += 2) {
                 store_fragments(p.part_out + at * kDim + j * 8, quad_lane, state.o[j], state.o[j + 1], r);

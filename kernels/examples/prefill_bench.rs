@@ -10,8 +10,8 @@
 
 use half::f16;
 use kernels::{
-    Compiler, DecodeShape, DeviceBuffer, Dtype, Gpu, KvCache, KvLayout, Prefill, PrefillArrays, PrefillMerge,
-    PrefillOptions, PrefillSpec, PrefillTask, Protocol, RowSlots, Stream,
+    Call, CallOptions, Compiler, DecodeShape, DeviceBuffer, Dtype, Gpu, KvCache, KvLayout, Launch, MergeRows,
+    PlanArrays, PrefillSpec, PrefillTask, Protocol, RowSlots, Stream, TaskRows, Work,
 };
 
 struct Variant(Vec<(String, String)>);
@@ -27,12 +27,12 @@ impl Variant {
     fn number(&self, key: &str) -> Option<u32> {
         self.get(key).map(|v| v.parse().unwrap())
     }
-    fn options(&self) -> PrefillOptions {
+    fn options(&self) -> CallOptions {
         let define = |d: &str| format!("-D{}", d.replace(':', "="));
-        PrefillOptions {
+        CallOptions {
             trace_capacity: self.number("trace").unwrap_or(0),
-            sms: self.number("sms"),
             defines: self.get("def").map(|d| d.split('+').map(define).collect()).unwrap_or_default(),
+            ..CallOptions::default()
         }
     }
 }
@@ -127,7 +127,7 @@ impl Input {
         Self { rows, kv, shape, host, queries, cache, block_ids }
     }
 
-    fn prefill(&self, gpu: &Gpu, variant: &Variant) -> Prefill {
+    fn prefill(&self, gpu: &Gpu, variant: &Variant) -> Call {
         let mut compiler = Compiler::new(gpu.arch(), Some(std::env::temp_dir().join("packscope-kernels"))).unwrap();
         if let Some(folder) = variant.get("sources") {
             compiler = compiler.with_sources(folder.into());
@@ -141,7 +141,7 @@ impl Input {
                 let position = self.kv - self.rows + row;
                 let bound = position + num_rows;
                 tasks.push(PrefillTask {
-                    row_begin: row,
+                    rows: TaskRows::From(row),
                     num_rows,
                     block_begin: 0,
                     kv_begin: (split * piece).min(bound),
@@ -151,17 +151,26 @@ impl Input {
                 });
             }
         }
-        let merge = |row| PrefillMerge { row, slot_begin: row * splits, count: splits };
-        let merges: Vec<_> = (0..if splits > 1 { self.rows } else { 0 }).map(merge).collect();
-        let plan = PrefillArrays {
+        let all = (0..tasks.len() as u32).collect();
+        let mut launches = vec![Launch { sms: variant.number("sms"), ..Launch::new(Work::Prefill(all)) }];
+        if splits > 1 {
+            let mut merge = MergeRows::default();
+            for row in 0..self.rows {
+                let slots: Vec<u32> = (row * splits..(row + 1) * splits).collect();
+                merge.push(&slots, row);
+            }
+            launches.push(Launch::new(Work::Merge(merge)));
+        }
+        let plan = PlanArrays {
             tasks: &tasks,
             block_ids: &self.block_ids,
-            rows: None,
-            num_rows: self.rows,
-            num_slots: merges.len() as u32 * splits,
-            merges: &merges,
+            merge_offsets: &[0],
+            prefill_rows: self.rows,
+            prefill_slots: if splits > 1 { self.rows * splits } else { 0 },
+            launches: &launches,
+            ..PlanArrays::default()
         };
-        Prefill::new(gpu, &compiler, &self.shape, &self.cache, &self.queries, &plan, &variant.options()).unwrap()
+        Call::new(gpu, &compiler, &self.shape, &self.cache, &self.queries, &plan, &variant.options()).unwrap()
     }
 
     fn place(&self, token: u32, head: u32) -> usize {
@@ -192,7 +201,7 @@ impl Input {
     }
 
     /// Relative error of some rows; NaN where a value was not written.
-    fn error(&self, prefill: &Prefill) -> f64 {
+    fn error(&self, prefill: &Call) -> f64 {
         let out = prefill.output().unwrap();
         if out.iter().any(|&x| f16::from_bits(x).is_nan()) {
             return f64::NAN;
@@ -265,7 +274,7 @@ fn main() {
     let cold = Protocol::cold(&gpu).unwrap();
     for case in &s.cases {
         let input = Input::new(&gpu, s.shape, *case);
-        let prefills: Vec<Prefill> = s.variants.iter().map(|v| input.prefill(&gpu, v)).collect();
+        let prefills: Vec<Call> = s.variants.iter().map(|v| input.prefill(&gpu, v)).collect();
         for prefill in &prefills {
             prefill.poison(&stream).unwrap();
             prefill.launch(&stream).unwrap();
@@ -275,13 +284,13 @@ fn main() {
             for (variant, prefill) in s.variants.iter().zip(&prefills) {
                 let timing = cold.time(&gpu, &stream, |s| prefill.launch(s)).unwrap();
                 let us = timing.median();
-                let (kernel, ctas) = prefill.kernel();
+                let kernel = prefill.kernels().next().unwrap();
                 let name = variant.get("name").unwrap_or("as it is");
                 let rate = input.flop() / us * 1e-6;
                 let error = if round == 0 { format!("error {:.1e}, ", input.error(prefill)) } else { String::new() };
                 println!(
-                    "{}@{} {name:24} {us:8.1} us {rate:6.1} TFLOP/s ({error}{} registers, {ctas} CTAs)",
-                    case.0, case.1, kernel.registers
+                    "{}@{} {name:24} {us:8.1} us {rate:6.1} TFLOP/s ({error}{} registers, {} CTAs)",
+                    case.0, case.1, kernel.resources.registers, kernel.grid
                 );
             }
         }

@@ -376,17 +376,49 @@ impl Function {
     /// `P` must be the kernel's only parameter, and every device address in it valid for what the kernel does until
     /// the launch has ended.
     pub(crate) unsafe fn launch<P>(&self, grid: u32, threads: u32, stream: &Stream, p: &P) -> Result<(), KernelError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_with(grid, threads, stream, p, false) }
+    }
+
+    /// As [`Self::launch`]. A `programmatic` launch may start as soon as every CTA of the launch before it on its stream
+    /// has allowed that or ended, rather than when all have ended.
+    ///
+    /// # Safety
+    /// As [`Self::launch`].
+    pub(crate) unsafe fn launch_with<P>(
+        &self,
+        grid: u32,
+        threads: u32,
+        stream: &Stream,
+        p: &P,
+        programmatic: bool,
+    ) -> Result<(), KernelError> {
         let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
-        // SAFETY: the driver copies the parameter during the call; the rest is the caller's promise.
-        let launched = unsafe {
-            result::launch_kernel(
-                self.raw,
-                (grid, 1, 1),
-                (threads, 1, 1),
-                self.resources.shared_bytes,
-                stream.raw,
-                &mut arguments,
-            )
+        let shared = self.resources.shared_bytes;
+        let launched = if programmatic {
+            let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+            let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+            let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
+            let config = sys::CUlaunchConfig {
+                gridDimX: grid,
+                gridDimY: 1,
+                gridDimZ: 1,
+                blockDimX: threads,
+                blockDimY: 1,
+                blockDimZ: 1,
+                sharedMemBytes: shared,
+                hStream: stream.raw,
+                attrs: &raw mut attribute,
+                numAttrs: 1,
+            };
+            // SAFETY: the driver copies configuration and parameter during the call; the rest is the caller's promise.
+            unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, arguments.as_mut_ptr(), std::ptr::null_mut()) }
+                .result()
+        } else {
+            // SAFETY: the driver copies the parameter during the call; the rest is the caller's promise.
+            unsafe {
+                result::launch_kernel(self.raw, (grid, 1, 1), (threads, 1, 1), shared, stream.raw, &mut arguments)
+            }
         };
         self.module.context.checked(launched, "launching a kernel")
     }

@@ -1,5 +1,7 @@
 //! The two curves behind a floor: how long plain reads of so many bytes take, and the tensor rate.
 
+use std::ops::Range;
+
 use crate::compile::Compiler;
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Function, Gpu, Stream};
@@ -104,6 +106,7 @@ pub fn mma_rate(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Result<f64, 
 struct FillParams {
     to: u64,
     count: u64,
+    first: u64,
     seed: u32,
     bf16: u32,
 }
@@ -117,12 +120,28 @@ pub fn fill_random(
     dtype: Dtype,
     seed: u32,
 ) -> Result<(), KernelError> {
+    let values = buffer.bytes() / 2;
+    fill_random_part(gpu, compiler, stream, (buffer, 0..values, 0), dtype, seed)
+}
+
+/// As [`fill_random`], for some of a buffer's values: the first of them is [`random_value`]`(seed, first)`.
+pub fn fill_random_part(
+    gpu: &Gpu,
+    compiler: &Compiler,
+    stream: &Stream,
+    (buffer, values, first): (&DeviceBuffer, Range<usize>, u64),
+    dtype: Dtype,
+    seed: u32,
+) -> Result<(), KernelError> {
+    if values.start > values.end || values.end > buffer.bytes() / 2 {
+        return Err(KernelError::Plan(format!("values {values:?} of a buffer of {} bytes", buffer.bytes())));
+    }
     let mut kernel = compiler.limits("packscope_fill")?;
     kernel.resources.threads = 256;
     let function = gpu.load(&kernel)?;
-    let count = (buffer.bytes() / 2) as u64;
-    let params = FillParams { to: buffer.address(), count, seed, bf16: u32::from(dtype == Dtype::Bf16) };
-    // SAFETY: the structure is the kernel's only parameter; it writes `count` values of a live buffer.
+    let to = buffer.address() + values.start as u64 * 2;
+    let params = FillParams { to, count: values.len() as u64, first, seed, bf16: u32::from(dtype == Dtype::Bf16) };
+    // SAFETY: the structure is the kernel's only parameter; it writes `count` values of a live buffer, as checked above.
     unsafe { function.launch(gpu.info().sms * 8, 256, stream, &params)? };
     stream.synchronize()
 }

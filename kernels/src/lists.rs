@@ -4,32 +4,69 @@
 //! On the device the partials of a query get places that follow each other in merge order, whatever slots the plan gave
 //! them, so that merging all of them needs no list.
 
-use std::ops::Range;
+use crate::params::{Entry, Item, MergeRow, PackQuery, PrefillItem};
+use crate::plan::{Launch, MergeRows, PlanArrays, PrefillTask, TaskRows, Tile, Work};
 
-use crate::params::{Entry, Item, MergeRow, PackQuery};
-use crate::plan::{MergeRows, Phase, PlanArrays, Tile};
-
-/// The query and the place of each slot of the plan, with all places of its query.
+/// The row and the place of each slot of the plan, with all places of its row. Slots of prefill rows are places; and
+/// where a prefill kernel writes partials of queries, which knows no list of places, all slots are.
 pub(crate) fn owners(plan: &PlanArrays<'_>) -> Vec<PackQuery> {
-    let mut owners = vec![PackQuery::default(); plan.num_slots as usize];
+    let gathered = |task: &PrefillTask| !matches!(task.rows, TaskRows::From(_)) && task.slots.is_some();
+    let in_place = plan.tasks.iter().any(gathered);
+    let itself = |slot| PackQuery { query: u32::MAX, slot, first: slot, count: 1 };
+    let mut owners: Vec<PackQuery> = (0..plan.num_slots + plan.prefill_slots).map(itself).collect();
     for (query, run) in plan.merge_offsets.windows(2).enumerate() {
         for at in run[0]..run[1] {
-            let slot = plan.merge_slots[at as usize] as usize;
-            owners[slot] = PackQuery { query: query as u32, slot: at, first: run[0], count: run[1] - run[0] };
+            let slot = plan.merge_slots[at as usize];
+            let place = if in_place { slot } else { at };
+            owners[slot as usize] =
+                PackQuery { query: query as u32, slot: place, first: run[0], count: run[1] - run[0] };
         }
+    }
+    if !plan.launches.iter().any(|launch| matches!(launch.work, Work::Queue(_))) {
+        mark_joined(&mut owners, plan.launches);
     }
     owners
 }
 
 /// Where merges are launches of their own, a CTA looks only at whether its query has one partial, which is its output.
 /// A query has more than one here where a row joins them: a system may leave a lone partial to its merge.
-pub(crate) fn mark_joined(owners: &mut [PackQuery], phases: &[Phase]) {
-    let rows = || phases.iter().flat_map(|phase| &phase.merges);
+fn mark_joined(owners: &mut [PackQuery], launches: &[Launch]) {
+    let rows = launches.iter().filter_map(Launch::merge);
     let joined: std::collections::BTreeSet<u32> =
-        rows().flat_map(|rows| &rows.slots).map(|slot| owners[*slot as usize].query).collect();
+        rows.flat_map(|rows| &rows.slots).map(|slot| owners[*slot as usize].query).collect();
     for owner in owners {
         owner.count = if joined.contains(&owner.query) { owner.count.max(2) } else { 1 };
     }
+}
+
+/// Prefill tasks as the kernel reads them, the longest first and behind those of all query heads those that fold them,
+/// with the number of the latter.
+pub(crate) fn prefill_items(plan: &PlanArrays<'_>, tasks: &[u32]) -> (Vec<PrefillItem>, u32) {
+    let item = |number: &u32| {
+        let task = plan.tasks.get(*number as usize)?;
+        let (row_begin, kind) = match task.rows {
+            TaskRows::From(row) => (row, 0),
+            TaskRows::Listed(at) => (at, PrefillItem::LISTED),
+            TaskRows::Folded(at) => (at, PrefillItem::LISTED | PrefillItem::FOLDED),
+        };
+        Some(PrefillItem {
+            row_begin,
+            num_rows: task.num_rows,
+            block_begin: task.block_begin,
+            kv_begin: task.kv_begin,
+            kv_end: task.kv_end,
+            position: task.position,
+            slot_begin: task.slots.map_or(PrefillItem::NO_SLOT, |slots| slots.begin),
+            slot_step: task.slots.map_or(0, |slots| slots.step),
+            task: *number,
+            kind,
+            unused: [0; 2],
+        })
+    };
+    let mut items: Vec<PrefillItem> = tasks.iter().filter_map(item).collect();
+    items.sort_by_key(|item| (item.kind & PrefillItem::FOLDED, std::cmp::Reverse(item.kv_end - item.kv_begin)));
+    let folded = items.iter().filter(|item| item.kind & PrefillItem::FOLDED != 0).count() as u32;
+    (items, folded)
 }
 
 /// The queries of the packs, pack after pack.
@@ -70,32 +107,33 @@ pub(crate) fn heads_per_item(tokens: u32, packs: usize, lanes: u32, kv_heads: u3
     heads
 }
 
-/// The work list of some packs whose tile `wanted` accepts, in the plan's order, all KV heads of a pack together.
+/// The work list of some packs in their order, all KV heads of a pack together. `tile` gives a pack's tile as the kernel
+/// numbers it, `heads` how many an item takes of a pack of so many tokens.
 pub(crate) fn items(
     plan: &PlanArrays<'_>,
-    packs: &Range<usize>,
+    packs: &[u32],
     kv_heads: u32,
-    wanted: impl Fn(u32) -> bool,
     tile: impl Fn(u32) -> u32,
     heads: impl Fn(u32) -> u32,
 ) -> Vec<Item> {
+    let mut first = Vec::with_capacity(plan.packs.len());
+    let mut queries = 0;
+    for pack in plan.packs {
+        first.push(queries);
+        queries += pack.num_queries;
+    }
     let mut items = Vec::new();
-    let mut query_begin = 0;
-    for (task, pack) in plan.packs.iter().enumerate() {
-        let first = query_begin;
-        query_begin += pack.num_queries;
-        if !packs.contains(&task) || !wanted(pack.tile) {
-            continue;
-        }
+    for &task in packs {
+        let pack = &plan.packs[task as usize];
         let together = plan.tiles.get(pack.tile as usize).map_or(1, Tile::heads_together);
         let count = heads(pack.kv_tokens).max(together).min(kv_heads);
         for head in (0..kv_heads).step_by(count as usize) {
             items.push(Item {
-                query_begin: first,
+                query_begin: first[task as usize],
                 num_queries: pack.num_queries,
                 block_begin: pack.block_begin,
                 kv_tokens: pack.kv_tokens,
-                task: task as u32,
+                task,
                 tile: tile(pack.tile),
                 head_begin: head as u16,
                 head_count: count.min(kv_heads - head) as u16,
@@ -134,19 +172,20 @@ mod tests {
     use super::*;
 
     /// Query 0 owns slots 2 and 0, in that order; query 1 owns slot 1.
-    fn two_queries() -> Vec<PackQuery> {
-        let plan = PlanArrays {
-            tiles: &[],
-            packs: &[],
-            query_index: &[],
-            block_ids: &[],
+    fn plan(launches: &[Launch]) -> PlanArrays<'_> {
+        PlanArrays {
             merge_offsets: &[0, 2, 3],
             merge_slots: &[2, 0, 1],
             num_queries: 2,
             num_slots: 3,
-            phases: &[],
-        };
-        owners(&plan)
+            launches,
+            ..PlanArrays::default()
+        }
+    }
+
+    /// As a queue finds them, whose tasks merge.
+    fn two_queries() -> Vec<PackQuery> {
+        owners(&plan(&[Launch::new(Work::Queue(Vec::new()))]))
     }
 
     fn merge(rows: &[(&[u32], u32)]) -> MergeRows {
@@ -186,11 +225,37 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_places_where_a_prefill_kernel_writes_partials_of_queries() {
+        let slots = Some(crate::plan::RowSlots { begin: 0, step: 1 });
+        let gathered = [PrefillTask { rows: TaskRows::Listed(0), num_rows: 1, slots, ..PrefillTask::default() }];
+        let places = |tasks: &[PrefillTask]| {
+            let plan = PlanArrays { tasks, prefill_slots: 2, ..plan(&[]) };
+            owners(&plan).iter().map(|owner| owner.slot).collect::<Vec<_>>()
+        };
+        assert_eq!(places(&gathered), [0, 1, 2, 3, 4]);
+        assert_eq!(places(&[]), [1, 2, 0, 3, 4]);
+    }
+
+    #[test]
+    fn the_longest_prefill_tasks_start_first_and_keep_their_numbers() {
+        let task = |kv_end, rows| PrefillTask { kv_end, rows, ..PrefillTask::default() };
+        let tasks = [
+            task(10, TaskRows::From(0)),
+            task(90, TaskRows::Folded(0)),
+            task(60, TaskRows::From(1)),
+            task(30, TaskRows::Listed(0)),
+        ];
+        let plan = PlanArrays { tasks: &tasks, ..PlanArrays::default() };
+        let (items, folded) = prefill_items(&plan, &[0, 1, 2, 3]);
+        assert_eq!(items.iter().map(|i| (i.task, i.kv_end)).collect::<Vec<_>>(), [(2, 60), (3, 30), (0, 10), (1, 90)]);
+        assert_eq!(folded, 1);
+    }
+
+    #[test]
     fn a_lone_partial_that_a_merge_joins_is_not_written_as_output() {
         let counts = |merges: Vec<MergeRows>| {
-            let mut owners = two_queries();
-            mark_joined(&mut owners, &[Phase { packs_end: 0, merges }]);
-            owners.iter().map(|owner| owner.count).collect::<Vec<_>>()
+            let launches: Vec<Launch> = merges.into_iter().map(Work::Merge).map(Launch::new).collect();
+            owners(&plan(&launches)).iter().map(|owner| owner.count).collect::<Vec<_>>()
         };
         assert_eq!(counts(vec![merge(&[(&[2, 0], 0)])]), [2, 1, 2]);
         assert_eq!(counts(vec![merge(&[(&[2, 0], 0), (&[1], 1)])]), [2, 2, 2]);

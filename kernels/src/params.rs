@@ -129,11 +129,17 @@ pub(crate) struct PrefillItem {
     pub(crate) slot_begin: u32,
     pub(crate) slot_step: u32,
     pub(crate) task: u32,
-    pub(crate) unused: [u32; 3],
+    /// [`Self::LISTED`], [`Self::FOLDED`].
+    pub(crate) kind: u32,
+    pub(crate) unused: [u32; 2],
 }
 
 impl PrefillItem {
     pub(crate) const NO_SLOT: u32 = u32::MAX;
+    /// `row_begin` is an entry of the row list.
+    pub(crate) const LISTED: u32 = 1;
+    /// Rows are the query heads of a KV head; computed once a KV head.
+    pub(crate) const FOLDED: u32 = 2;
 }
 
 /// Parameters of `packscope_prefill`; pointers are device addresses.
@@ -165,6 +171,8 @@ pub(crate) struct PrefillParams {
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
     pub(crate) trace_begin: u32,
+    pub(crate) num_folded: u32,
+    pub(crate) unused: [u32; 15],
 }
 
 /// What one CTA did for one (pack, KV head) or one (prefill task, query head), or a merge launch for one row, as the
@@ -244,9 +252,11 @@ const _: () = {
     assert!(offset_of!(DecodeParams, num_items) == 640);
     assert!(offset_of!(DecodeParams, read_once) == 672);
     assert!(size_of::<PrefillItem>() == 48 && align_of::<PrefillItem>() == 16);
-    assert!(size_of::<PrefillParams>() == 448 && align_of::<PrefillParams>() == 64);
+    assert!(size_of::<PrefillParams>() == 512 && align_of::<PrefillParams>() == 64);
     assert!(offset_of!(PrefillParams, queries) == 256);
     assert!(offset_of!(PrefillParams, num_items) == 376);
+    assert!(offset_of!(PrefillParams, num_folded) == 408);
+    assert!(offset_of!(PrefillItem, kind) == 36);
     assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 80);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

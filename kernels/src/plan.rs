@@ -127,195 +127,148 @@ impl MergeRows {
         let slots = |run: &[u32]| self.slots.get(run[0] as usize..run[1] as usize).unwrap_or(&[]);
         self.offsets.windows(2).map(slots).zip(self.targets.iter().copied())
     }
+}
 
-    fn check(&self, owner: &[u32]) -> Result<(), KernelError> {
-        let bad = |row: usize, what: &str| Err(KernelError::Plan(format!("merge row {row} {what}")));
-        if self.offsets.len() != self.targets.len() + 1 {
-            return bad(self.targets.len(), "has no target");
-        }
-        for (row, (slots, target)) in self.rows().enumerate() {
-            let own = |slot: u32| owner.get(slot as usize).copied();
-            let Some(query) = slots.first().and_then(|slot| own(*slot)) else { return bad(row, "joins nothing") };
-            let to = if target & Self::TO_SLOT == 0 { Some(target) } else { own(target & !Self::TO_SLOT) };
-            if to != Some(query) || slots.iter().any(|slot| own(*slot) != Some(query)) {
-                return bad(row, "joins partials of several queries, or gives them to another");
-            }
-        }
-        Ok(())
+/// Some query rows over a range of KV, computed once a query head: a block of a prefill chunk, or rows that share a
+/// range of KV.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrefillTask {
+    /// Which rows of Q and of the output.
+    pub rows: TaskRows,
+    /// Rows, at most [`crate::PrefillSpec::ROWS`]. Of folded rows, those of all query heads of a KV head.
+    pub num_rows: u32,
+    /// Entry in [`PlanArrays::block_ids`] of the block that holds the first token.
+    pub block_begin: u32,
+    /// First KV token, counted from that block on: a multiple of the smaller of 128 and the block, unless the range is
+    /// empty.
+    pub kv_begin: u32,
+    /// Past the last one. Equal to `kv_begin` where there is nothing to read.
+    pub kv_end: u32,
+    /// Row r of the task sees the tokens before `position + r + 1`; where that is past `kv_end` there is no mask.
+    pub position: u32,
+    /// Where the partials of its rows go; `None` where it has all that its rows see, and writes their output.
+    pub slots: Option<RowSlots>,
+}
+
+/// Rows of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskRows {
+    /// From this row on, one after the other.
+    From(u32),
+    /// From this entry of [`PlanArrays::query_index`] on, one query after the other.
+    Listed(u32),
+    /// As listed, but a row is a query head of the KV head that the task is at: query after query, in it head after
+    /// head. Such a task is computed once a KV head, and no row is masked.
+    Folded(u32),
+}
+
+impl Default for TaskRows {
+    fn default() -> Self {
+        Self::From(0)
     }
 }
 
-/// Launches that follow each other: packs, then merges one after the other. A phase begins when everything
-/// of the one before is done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Phase {
-    /// Past its last pack; it begins where the phase before ends.
-    pub packs_end: u32,
-    /// Its merges.
-    pub merges: Vec<MergeRows>,
+/// Slots of the partials of a task's rows: row (or query, where heads are folded) r has `begin + r * step`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowSlots {
+    /// Slot of the first row.
+    pub begin: u32,
+    /// From one row's slot to the next one's.
+    pub step: u32,
 }
 
-/// A whole plan as arrays, in launch order.
-#[derive(Clone, Copy, Debug)]
+/// What one launch does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// These packs, all of one tile, a CTA each for every KV head, or run of them.
+    Packs(Vec<u32>),
+    /// These packs by a persistent grid that takes them in their order, and merges what is complete.
+    Queue(Vec<u32>),
+    /// These prefill tasks by a persistent grid, KV head by KV head and in it the longest first.
+    Prefill(Vec<u32>),
+    /// Merges, a CTA a row.
+    Merge(MergeRows),
+}
+
+/// One launch of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// What it does.
+    pub work: Work,
+    /// The stream it is on; 0 is the caller's.
+    pub stream: u32,
+    /// Launches before it that must be done when it starts, beside those before it on its stream.
+    pub after: Vec<u32>,
+    /// Starts as soon as each CTA of the launch before it on its stream has started.
+    pub programmatic: bool,
+    /// SMs that a persistent grid is for; all where none.
+    pub sms: Option<u32>,
+}
+
+impl Launch {
+    /// A launch on the caller's stream, after all that is there.
+    pub fn new(work: Work) -> Self {
+        Self { work, stream: 0, after: Vec::new(), programmatic: false, sms: None }
+    }
+}
+
+/// A whole plan as arrays. Rows of Q and of the output are the queries, then the rows of prefill chunks; slots are those
+/// of the queries, then those of the prefill rows.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PlanArrays<'a> {
     /// Tiles that the packs use.
     pub tiles: &'a [Tile],
-    /// The packs, in the order in which they are to start.
+    /// The packs.
     pub packs: &'a [PackTask],
     /// Query numbers of the packs, one run per pack.
     pub query_index: &'a [u32],
-    /// KV block numbers of the packs, one run per pack.
+    /// KV block numbers of the packs and of the prefill tasks, in runs.
     pub block_ids: &'a [u32],
     /// Where each query's run in `merge_slots` begins; one entry more than there are queries.
     pub merge_offsets: &'a [u32],
-    /// Slots of each query, in merge order. Each slot of each pack occurs once, at its own query.
+    /// Slots of each query, in merge order. Each slot below `num_slots` occurs once, at its own query.
     pub merge_slots: &'a [u32],
-    /// Queries of the batch.
+    /// Queries of the batch. One without a slot is computed by nobody: a prefill chunk has rows of its own.
     pub num_queries: u32,
-    /// Partial slots.
+    /// Partial slots of queries.
     pub num_slots: u32,
-    /// Phases of a plan without a queue. Without any, all packs are one, and then one launch merges the
-    /// queries with two or more partials.
-    pub phases: &'a [Phase],
+    /// Prefill tasks.
+    pub tasks: &'a [PrefillTask],
+    /// Rows of prefill chunks.
+    pub prefill_rows: u32,
+    /// Partial slots of prefill rows.
+    pub prefill_slots: u32,
+    /// The launches, in the order in which the host queues them.
+    pub launches: &'a [Launch],
 }
 
 impl PlanArrays<'_> {
-    /// Checks every index against the array it points into, so that no launch can read or write out of bounds, and
-    /// that each slot is written by one pack and merged at the query that it belongs to.
-    ///
-    /// # Errors
-    /// [`KernelError::Plan`] with what is wrong.
-    pub fn check(&self, shape: &DecodeShape, blocks_in_cache: u32) -> Result<(), KernelError> {
-        let bad = |what: String| Err(KernelError::Plan(what));
-        if self.merge_offsets.len() != self.num_queries as usize + 1 {
-            return bad(format!("{} merge offsets for {} queries", self.merge_offsets.len(), self.num_queries));
-        }
-        let owner = self.slot_owners()?;
-        let mut written = vec![false; self.num_slots as usize];
-        for (number, pack) in self.packs.iter().enumerate() {
-            let Some(tile) = self.tiles.get(pack.tile as usize) else {
-                return bad(format!("pack {number} names tile {} of {}", pack.tile, self.tiles.len()));
-            };
-            if pack.num_queries == 0 || pack.num_queries * shape.group() > tile.m {
-                return bad(format!("pack {number}: {} queries do not fit {} rows", pack.num_queries, tile.m));
-            }
-            let queries = slice(self.query_index, pack.query_begin, pack.num_queries);
-            let blocks = slice(self.block_ids, pack.block_begin, pack.kv_tokens.div_ceil(shape.block_size));
-            let (Some(queries), Some(blocks)) = (queries, blocks) else {
-                return bad(format!("pack {number} runs past the query or block list"));
-            };
-            if let Some(block) = blocks.iter().find(|&&b| b >= blocks_in_cache) {
-                return bad(format!("pack {number} reads block {block} of {blocks_in_cache}"));
-            }
-            for (i, &query) in queries.iter().enumerate() {
-                let slot = pack.slot_begin as usize + i;
-                match (owner.get(slot), written.get_mut(slot)) {
-                    (Some(&q), Some(w)) if q == query && !*w => *w = true,
-                    _ => return bad(format!("pack {number} writes slot {slot}, which is not its query {query}'s")),
-                }
-            }
-        }
-        if let Some(slot) = written.iter().position(|w| !w) {
-            return bad(format!("no pack writes slot {slot}"));
-        }
-        let ends = || self.phases.iter().map(|phase| phase.packs_end as usize);
-        if !ends().is_sorted() || ends().next_back().is_some_and(|end| end != self.packs.len()) {
-            return bad(format!("the phases do not part the {} packs", self.packs.len()));
-        }
-        self.phases.iter().flat_map(|phase| &phase.merges).try_for_each(|rows| rows.check(&owner))
+    /// Rows of Q and of the output.
+    pub fn rows(&self) -> u32 {
+        self.num_queries + self.prefill_rows
     }
 
-    /// The phases, or the one that stands for none.
-    pub(crate) fn phases(&self) -> std::borrow::Cow<'_, [Phase]> {
-        if !self.phases.is_empty() {
-            return std::borrow::Cow::Borrowed(self.phases);
-        }
-        let mut gather = MergeRows::default();
-        for (query, run) in (0..).zip(self.merge_offsets.windows(2)).filter(|(_, run)| run[1] - run[0] > 1) {
-            gather.push(&self.merge_slots[run[0] as usize..run[1] as usize], query);
-        }
-        let merges = if gather.targets.is_empty() { Vec::new() } else { vec![gather] };
-        std::borrow::Cow::Owned(vec![Phase { packs_end: self.packs.len() as u32, merges }])
+    /// Places of the trace: one a (pack, KV head), then one a merged row, then one a (prefill task, query head).
+    pub fn trace_places(&self, shape: &DecodeShape) -> u32 {
+        self.merge_places(shape)
+            + self.launches.iter().map(Launch::merge_rows).sum::<u32>()
+            + self.tasks.len() as u32 * shape.q_heads
     }
 
-    /// The query of each slot, from the merge lists; every query needs at least one.
-    fn slot_owners(&self) -> Result<Vec<u32>, KernelError> {
-        let bad = |what: String| Err(KernelError::Plan(what));
-        let mut owner = vec![u32::MAX; self.num_slots as usize];
-        for (query, run) in self.merge_offsets.windows(2).enumerate() {
-            let Some(slots) = self.merge_slots.get(run[0] as usize..run[1] as usize) else {
-                return bad(format!("query {query} merges {}..{} of {}", run[0], run[1], self.merge_slots.len()));
-            };
-            if slots.is_empty() {
-                return bad(format!("query {query} is in no pack; give it one with 0 tokens"));
-            }
-            for &slot in slots {
-                match owner.get_mut(slot as usize) {
-                    Some(o) if *o == u32::MAX => *o = query as u32,
-                    _ => return bad(format!("slot {slot} of {} is merged twice or does not exist", self.num_slots)),
-                }
-            }
-        }
-        Ok(owner)
+    /// Place of the first merge's first record.
+    pub(crate) fn merge_places(&self, shape: &DecodeShape) -> u32 {
+        self.packs.len() as u32 * shape.kv_heads
     }
 }
 
-fn slice(of: &[u32], begin: u32, len: u32) -> Option<&[u32]> {
-    of.get(begin as usize..(begin as usize).checked_add(len as usize)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SHAPE: DecodeShape =
-        DecodeShape { q_heads: 8, kv_heads: 2, head_dim: 64, dtype: Dtype::F16, block_size: 16, scale: 0.125 };
-
-    fn plan<'a>(packs: &'a [PackTask], slots: &'a [u32]) -> PlanArrays<'a> {
-        PlanArrays {
-            tiles: &[Tile { m: 16, n: 32 }],
-            packs,
-            query_index: &[0, 1],
-            block_ids: &[0, 3],
-            merge_offsets: &[0, 1, 2],
-            merge_slots: slots,
-            num_queries: 2,
-            num_slots: 2,
-            phases: &[],
-        }
+impl Launch {
+    /// Its merge, if it is one.
+    pub(crate) fn merge(&self) -> Option<&MergeRows> {
+        if let Work::Merge(rows) = &self.work { Some(rows) } else { None }
     }
 
-    #[test]
-    fn phases_part_the_packs_and_merge_rows_stay_with_their_query() {
-        let pack = PackTask { num_queries: 2, kv_tokens: 20, ..PackTask::default() };
-        let rows = |slots: &[u32], target| {
-            let mut rows = MergeRows::default();
-            rows.push(slots, target);
-            rows
-        };
-        let check = |packs_end, merge| {
-            let phases = [Phase { packs_end, merges: vec![merge] }];
-            PlanArrays { phases: &phases, ..plan(&[pack], &[0, 1]) }.check(&SHAPE, 4)
-        };
-        assert!(check(1, rows(&[1], 1)).is_ok());
-        assert!(check(1, rows(&[1], MergeRows::TO_SLOT | 1)).is_ok());
-        assert!(check(0, rows(&[1], 1)).is_err(), "a pack in no phase");
-        assert!(check(1, rows(&[1], 0)).is_err(), "another query's partial");
-        assert!(check(1, rows(&[0, 1], 0)).is_err(), "partials of two queries");
-        assert!(check(1, rows(&[], 0)).is_err(), "nothing to join");
-        assert!(check(1, rows(&[1], MergeRows::TO_SLOT | 7)).is_err(), "a slot that is not there");
-    }
-
-    #[test]
-    fn a_sound_plan_passes_and_damaged_ones_do_not() {
-        let pack = PackTask { num_queries: 2, kv_tokens: 20, ..PackTask::default() };
-        assert!(plan(&[pack], &[0, 1]).check(&SHAPE, 4).is_ok());
-        assert!(plan(&[pack], &[1, 0]).check(&SHAPE, 4).is_err(), "slots exchanged");
-        assert!(plan(&[pack], &[0, 0]).check(&SHAPE, 4).is_err(), "slot merged twice");
-        assert!(plan(&[pack], &[0, 1]).check(&SHAPE, 3).is_err(), "block outside the cache");
-        let long = PackTask { kv_tokens: 40, ..pack };
-        assert!(plan(&[long], &[0, 1]).check(&SHAPE, 4).is_err(), "past the block list");
-        let twice = [PackTask { num_queries: 1, ..pack }; 2];
-        assert!(plan(&twice, &[0, 1]).check(&SHAPE, 4).is_err(), "slot written twice");
+    /// Rows that it merges.
+    pub(crate) fn merge_rows(&self) -> u32 {
+        self.merge().map_or(0, |rows| rows.targets.len() as u32)
     }
 }

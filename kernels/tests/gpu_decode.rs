@@ -12,10 +12,11 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forest::Forest;
+use forest::launches::{Way, launches};
 use half::{bf16, f16};
 use kernels::{
-    Compiler, Decode, DecodeOptions, DecodeShape, DeviceBuffer, Dtype, Gpu, KernelError, KvCache, KvLayout, Protocol,
-    Strategy, Stream, Tile,
+    Call, CallOptions, Compiler, DecodeShape, DeviceBuffer, Dtype, Gpu, KernelError, KvCache, KvLayout, PlanArrays,
+    Protocol, Stream, Tile,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -146,7 +147,7 @@ fn make_case(bench: &Bench, rng: &mut StdRng) -> Case {
 }
 
 /// What is wrong with the outputs, or the relative error.
-fn judge(case: &Case, decode: &Decode) -> Result<f64, String> {
+fn judge(case: &Case, decode: &Call) -> Result<f64, String> {
     let (out, lse) = (decode.output().unwrap(), decode.output_lse().unwrap());
     let (mut error, mut norm) = (0.0, 0.0);
     for (&bits, want) in out.iter().zip(&case.expected) {
@@ -169,12 +170,16 @@ fn judge(case: &Case, decode: &Decode) -> Result<f64, String> {
     Ok(relative)
 }
 
-fn run(bench: &Bench, case: &Case, strategy: Strategy, graph: bool, defines: &[&str]) -> Result<f64, String> {
-    let mut options = DecodeOptions::new(strategy);
-    options.defines = defines.iter().map(|d| (*d).to_owned()).collect();
+fn call(bench: &Bench, case: &Case, way: Way, options: &CallOptions) -> Call {
     let plan = case.forest.plan();
-    let decode =
-        Decode::new(&bench.gpu, &bench.compiler, &case.shape, &case.cache, &case.queries, &plan, &options).unwrap();
+    let launches = launches(&plan, way);
+    let plan = PlanArrays { launches: &launches, ..plan };
+    Call::new(&bench.gpu, &bench.compiler, &case.shape, &case.cache, &case.queries, &plan, options).unwrap()
+}
+
+fn run(bench: &Bench, case: &Case, way: Way, graph: bool, defines: &[&str]) -> Result<f64, String> {
+    let options = CallOptions { defines: defines.iter().map(|d| (*d).to_owned()).collect(), ..CallOptions::default() };
+    let decode = call(bench, case, way, &options);
     // Twice: the counters of the first launch must be back at zero for the second.
     for _ in 0..2 {
         decode.poison(&bench.stream).unwrap();
@@ -204,11 +209,8 @@ fn open() -> Option<Bench> {
 }
 
 /// Traces a case; the records' (task, head or row), and how many were lost.
-fn trace(bench: &Bench, case: &Case, strategy: Strategy, capacity: u32) -> (Vec<(u32, u32)>, u32) {
-    let options = DecodeOptions { trace_capacity: capacity, ..DecodeOptions::new(strategy) };
-    let plan = case.forest.plan();
-    let decode =
-        Decode::new(&bench.gpu, &bench.compiler, &case.shape, &case.cache, &case.queries, &plan, &options).unwrap();
+fn trace(bench: &Bench, case: &Case, way: Way, capacity: u32) -> (Vec<(u32, u32)>, u32) {
+    let decode = call(bench, case, way, &CallOptions { trace_capacity: capacity, ..CallOptions::default() });
     // Twice: what the first run leaves must be gone.
     for _ in 0..2 {
         decode.clear_trace(&bench.stream).unwrap();
@@ -226,19 +228,19 @@ fn records_that_the_trace_has_no_place_for_are_counted() {
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     for seed in seed..seed + 5 {
         let case = make_case(&bench, &mut StdRng::seed_from_u64(seed));
-        for strategy in [Strategy::Serial, Strategy::Fused] {
-            let (all, lost) = trace(&bench, &case, strategy, 1 << 20);
+        for way in [Way::Serial, Way::Fused] {
+            let (all, lost) = trace(&bench, &case, way, 1 << 20);
             let different: BTreeSet<_> = all.iter().collect();
-            assert_eq!((different.len(), lost), (all.len(), 0), "seed {seed}, {strategy:?}");
+            assert_eq!((different.len(), lost), (all.len(), 0), "seed {seed}, {way:?}");
             let packs = case.forest.plan().packs.len() as u32;
             let places = packs * case.shape.kv_heads;
             let of_packs = all.iter().filter(|(task, _)| *task < packs).count();
-            assert_eq!(of_packs as u32, places, "seed {seed}, {strategy:?}");
-            let (kept, lost) = trace(&bench, &case, strategy, places / 3);
+            assert_eq!(of_packs as u32, places, "seed {seed}, {way:?}");
+            let (kept, lost) = trace(&bench, &case, way, places / 3);
             assert_eq!(
                 (kept.len() as u32, kept.len() + lost as usize),
                 (places / 3, all.len()),
-                "seed {seed}, {strategy:?}"
+                "seed {seed}, {way:?}"
             );
         }
     }
@@ -260,19 +262,19 @@ fn random_forests_agree_with_f64() {
         let case = make_case(&bench, &mut rng);
         let plain: &[&str] = &[];
         let mut runs = vec![
-            ("serial", Strategy::Serial, false, plain),
-            ("streams", Strategy::Streams, false, plain),
-            ("streams in a graph", Strategy::Streams, true, plain),
-            ("fused", Strategy::Fused, false, plain),
+            ("serial", Way::Serial, false, plain),
+            ("streams", Way::Streams, false, plain),
+            ("streams in a graph", Way::Streams, true, plain),
+            ("fused", Way::Fused, false, plain),
         ];
         if !defines.is_empty() {
-            runs = vec![("fused", Strategy::Fused, false, defines.as_slice())];
+            runs = vec![("fused", Way::Fused, false, defines.as_slice())];
         } else if bench.gpu.arch().bulk_copies() && seed % 5 == 0 {
-            runs.push(("fused as on sm_80", Strategy::Fused, false, &AS_SM_80));
-            runs.push(("serial as on sm_80", Strategy::Serial, false, &AS_SM_80));
+            runs.push(("fused as on sm_80", Way::Fused, false, &AS_SM_80));
+            runs.push(("serial as on sm_80", Way::Serial, false, &AS_SM_80));
         }
-        for (name, strategy, graph, defines) in runs {
-            match run(&bench, &case, strategy, graph, defines) {
+        for (name, way, graph, defines) in runs {
+            match run(&bench, &case, way, graph, defines) {
                 Ok(error) => {
                     let worst = &mut worst[usize::from(case.shape.dtype == Dtype::Bf16)];
                     *worst = worst.max(error);

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use half::{bf16, f16};
 use kernels::{
-    Compiler, DecodeShape, DeviceBuffer, Dtype, Gpu, KernelError, KvCache, KvLayout, Prefill, PrefillArrays,
-    PrefillMerge, PrefillOptions, PrefillSpec, PrefillTask, RowSlots, Stream, TraceRecord,
+    Call, CallOptions, Compiler, DecodeShape, DeviceBuffer, Dtype, Gpu, KernelError, KvCache, KvLayout, Launch,
+    MergeRows, PlanArrays, PrefillSpec, PrefillTask, RowSlots, Stream, TaskRows, TraceRecord, Work,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -156,8 +156,8 @@ impl Case {
         (row * self.shape.head_dim) as usize
     }
 
-    fn tasks(&self) -> (Vec<PrefillTask>, Vec<u32>, Vec<PrefillMerge>, u32) {
-        let (mut tasks, mut blocks, mut merges, mut slots) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    fn tasks(&self) -> (Vec<PrefillTask>, Vec<u32>, MergeRows, u32) {
+        let (mut tasks, mut blocks, mut merges, mut slots) = (Vec::new(), Vec::new(), MergeRows::default(), 0);
         let mut first = 0;
         for chunk in &self.chunks {
             let piece = chunk.kv.div_ceil(SPLIT_UNIT).div_ceil(chunk.splits) * SPLIT_UNIT;
@@ -168,7 +168,7 @@ impl Case {
                     let bound = (position + num_rows).min(chunk.kv);
                     let own = RowSlots { begin: slots + row * chunk.splits + split, step: chunk.splits };
                     tasks.push(PrefillTask {
-                        row_begin: first + row,
+                        rows: if self.listed { TaskRows::Listed(first + row) } else { TaskRows::From(first + row) },
                         num_rows,
                         block_begin: blocks.len() as u32,
                         kv_begin: (split * piece).min(bound),
@@ -179,12 +179,11 @@ impl Case {
                 }
             }
             if chunk.splits > 1 {
-                let merge = |row: u32| PrefillMerge {
-                    row: self.rows[(first + row) as usize],
-                    slot_begin: slots + row * chunk.splits,
-                    count: chunk.splits,
-                };
-                merges.extend((0..chunk.rows).map(merge));
+                for row in 0..chunk.rows {
+                    let begin = slots + row * chunk.splits;
+                    let own: Vec<u32> = (begin..begin + chunk.splits).collect();
+                    merges.push(&own, self.rows[(first + row) as usize]);
+                }
                 slots += chunk.rows * chunk.splits;
             }
             first += chunk.rows;
@@ -266,25 +265,35 @@ fn sampled(chunk: &Chunk, rng: &mut StdRng) -> Vec<u32> {
     rows
 }
 
-fn prepare(bench: &Bench, case: &Case, options: &PrefillOptions) -> (Prefill, [DeviceBuffer; 3]) {
+/// Options, and the SMs to run on where not all.
+type Way = (CallOptions, Option<u32>);
+
+fn prepare(bench: &Bench, case: &Case, (options, sms): &Way) -> (Call, [DeviceBuffer; 3]) {
     let upload = |values: &[u16]| bench.gpu.upload(values).unwrap();
     let queries = upload(&case.q);
     let cache = KvCache { k: upload(&case.k), v: upload(&case.v), layout: case.layout, blocks: case.num_blocks };
-    let (tasks, blocks, merges, num_slots) = case.tasks();
-    let plan = PrefillArrays {
+    let (tasks, blocks, merges, prefill_slots) = case.tasks();
+    let all = (0..tasks.len() as u32).collect();
+    let mut launches = vec![Launch { sms: *sms, ..Launch::new(Work::Prefill(all)) }];
+    if !merges.targets.is_empty() {
+        launches.push(Launch::new(Work::Merge(merges)));
+    }
+    let plan = PlanArrays {
         tasks: &tasks,
         block_ids: &blocks,
-        rows: case.listed.then_some(&case.rows),
-        num_rows: case.rows.len() as u32,
-        num_slots,
-        merges: &merges,
+        query_index: &case.rows,
+        merge_offsets: &[0],
+        prefill_rows: case.rows.len() as u32,
+        prefill_slots,
+        launches: &launches,
+        ..PlanArrays::default()
     };
-    let prefill = Prefill::new(&bench.gpu, &bench.compiler, &case.shape, &cache, &queries, &plan, options).unwrap();
-    (prefill, [queries, cache.k, cache.v])
+    let call = Call::new(&bench.gpu, &bench.compiler, &case.shape, &cache, &queries, &plan, options).unwrap();
+    (call, [queries, cache.k, cache.v])
 }
 
-fn run(bench: &Bench, case: &Case, options: &PrefillOptions, rng: &mut StdRng) -> Result<f64, String> {
-    let (prefill, _held) = prepare(bench, case, options);
+fn run(bench: &Bench, case: &Case, way: &Way, rng: &mut StdRng) -> Result<f64, String> {
+    let (prefill, _held) = prepare(bench, case, way);
     let mut worst = 0.0_f64;
     // Twice: the counters of the first launch must be back at zero for the second.
     for _ in 0..2 {
@@ -331,18 +340,17 @@ fn random_chunks_agree_with_f64() {
     for seed in first..first + cases {
         let mut rng = StdRng::seed_from_u64(seed);
         let case = Case::random(&mut rng);
-        let traced = PrefillOptions { trace_capacity: 1 << 20, ..PrefillOptions::default() };
-        let few = PrefillOptions { sms: Some(5), ..PrefillOptions::default() };
-        let plain = PrefillOptions { defines: vec![AS_SM_80.to_owned()], ..PrefillOptions::default() };
+        let traced = CallOptions { trace_capacity: 1 << 20, ..CallOptions::default() };
+        let plain = CallOptions { defines: vec![AS_SM_80.to_owned()], ..CallOptions::default() };
         let mut ways = vec![
-            ("as it is", PrefillOptions::default()),
-            if rng.random() { ("traced", traced) } else { ("on five SMs", few) },
+            ("as it is", (CallOptions::default(), None)),
+            if rng.random() { ("traced", (traced, None)) } else { ("on five SMs", (CallOptions::default(), Some(5))) },
         ];
         if bench.gpu.arch().warpgroups() && seed % 3 == 0 {
-            ways.push(("as on sm_80", plain));
+            ways.push(("as on sm_80", (plain, None)));
         }
-        for (name, options) in ways {
-            match run(&bench, &case, &options, &mut rng) {
+        for (name, way) in ways {
+            match run(&bench, &case, &way, &mut rng) {
                 Ok(error) => {
                     let worst = &mut worst[usize::from(case.shape.dtype == Dtype::Bf16)];
                     *worst = worst.max(error);
@@ -362,14 +370,15 @@ fn each_task_and_head_is_traced_in_its_place() {
         let case = Case::random(&mut StdRng::seed_from_u64(seed));
         let (tasks, _, merges, _) = case.tasks();
         let places = tasks.len() as u32 * case.shape.q_heads;
-        let options = PrefillOptions { trace_capacity: places + merges.len() as u32, ..PrefillOptions::default() };
-        let (prefill, _held) = prepare(&bench, &case, &options);
+        let merged = merges.targets.len() as u32;
+        let options = CallOptions { trace_capacity: places + merged, ..CallOptions::default() };
+        let (prefill, _held) = prepare(&bench, &case, &(options, None));
         prefill.clear_trace(&bench.stream).unwrap();
         prefill.launch(&bench.stream).unwrap();
         bench.stream.synchronize().unwrap();
         let (records, lost) = prefill.trace().unwrap();
-        assert_eq!((records.len() as u32, lost), (places + merges.len() as u32, 0), "seed {seed}");
-        let (of_tasks, of_rows) = records.split_at(places as usize);
+        assert_eq!((records.len() as u32, lost), (places + merged, 0), "seed {seed}");
+        let (of_rows, of_tasks) = records.split_at(merged as usize);
         for (place, r) in (0..).zip(of_tasks) {
             let (task, head) = (place / case.shape.q_heads, place % case.shape.q_heads);
             assert_eq!((r.task, r.kv_head), (TraceRecord::PREFILL + task, head), "seed {seed}");

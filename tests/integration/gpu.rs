@@ -18,7 +18,7 @@ use crate::common::{all_ways, figure_10, uniform};
 use crate::forests::forest;
 
 /// The open GPU of a test, which has it alone: what another one holds or runs would be seen in memory and times.
-struct Held {
+pub(crate) struct Held {
     runner: Runner,
     _alone: MutexGuard<'static, ()>,
 }
@@ -50,7 +50,7 @@ pub(crate) fn kernel_cache() -> PathBuf {
 
 /// The GPU of this machine, or a line that says why the test is skipped: only that there is none to be used. What goes
 /// wrong with one that is there fails the test.
-fn gpu(test: &str) -> Option<Held> {
+pub(crate) fn gpu(test: &str) -> Option<Held> {
     let alone = alone();
     match Runner::gpu(Some(kernel_cache()), Box::new(|_| ()), &Cancel::default()) {
         Ok(runner) => Some(Held { runner, _alone: alone }),
@@ -80,7 +80,7 @@ fn all_plans(runner: &Runner, spec: &BatchSpec) -> Vec<Planned> {
 }
 
 /// Outputs within what the dtype allows. Poison that is left in an output is not a number and fails.
-fn assert_right(runner: &mut Runner, all: &[Planned], seed: u64) -> f64 {
+pub(crate) fn assert_right(runner: &mut Runner, all: &[Planned], seed: u64) -> f64 {
     let reports = runner.check_all(all, seed, &Cancel::default()).unwrap();
     assert_eq!(reports.len(), all.len());
     let mut worst = 0.0_f64;

@@ -21,6 +21,7 @@ mod gpu;
 mod gpu_ends;
 #[cfg(target_os = "linux")]
 mod gpu_faults;
+mod gpu_hybrid;
 mod hybrid;
 #[cfg(target_os = "linux")]
 mod interrupted;

@@ -10,11 +10,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::neg_cmp_op_on_partial_ord)]
 #![allow(clippy::format_push_string, clippy::type_complexity)]
 
+#[path = "../../tests/forest/launches.rs"]
+mod launches;
 mod packer;
 
+use crate::launches::{Way, launches};
 use kernels::{
-    Arch, Compiler, Decode, DecodeOptions, DecodeShape, Dtype, Gpu, KernelSpec, KvCache, KvLayout, PlanArrays,
-    Protocol, Strategy, Stream, TraceRecord, fill_random, random_value,
+    Arch, Call, CallOptions, Compiler, DecodeShape, Dtype, Gpu, KernelSpec, KvCache, KvLayout, PlanArrays, Protocol,
+    Stream, TraceRecord, fill_random, random_value,
 };
 
 struct Row {
@@ -151,12 +154,8 @@ fn shape_of(heads: &str, variants: &[Variant]) -> DecodeShape {
     }
 }
 
-fn options_of(v: &Variant) -> DecodeOptions {
-    let mut options = DecodeOptions::new(match v.get("strategy") {
-        Some("serial") => Strategy::Serial,
-        Some("streams") => Strategy::Streams,
-        _ => Strategy::Fused,
-    });
+fn options_of(v: &Variant) -> CallOptions {
+    let mut options = CallOptions::default();
     options.ctas_per_sm = v.get("ctas").map(|c| c.parse().unwrap());
     options.item_tokens = v.get("item").map(|c| c.parse().unwrap());
     options.trace_capacity = v.number("trace", 0);
@@ -226,10 +225,17 @@ fn run_variant(
         merge_slots: &owned.merge_slots,
         num_queries: owned.num_queries,
         num_slots: owned.num_slots,
-        phases: &[],
+        ..PlanArrays::default()
     };
+    let way = match v.get("strategy") {
+        Some("serial") => Way::Serial,
+        Some("streams") => Way::Streams,
+        _ => Way::Fused,
+    };
+    let launched = launches(&plan, way);
+    let plan = PlanArrays { launches: &launched, ..plan };
     let options = options_of(v);
-    let decode = match Decode::new(&setup.gpu, &setup.compiler, shape, cache, queries, &plan, &options) {
+    let decode = match Call::new(&setup.gpu, &setup.compiler, shape, cache, queries, &plan, &options) {
         Ok(decode) => decode,
         Err(e) => {
             println!("\n{}: {e}", v.name);
@@ -237,7 +243,7 @@ fn run_variant(
         }
     };
     if v.get("info").is_some() {
-        println!("\n{} packs, {} slots, {:?}", plan.packs.len(), plan.num_slots, decode.kernels());
+        println!("\n{} packs, {} slots, {:?}", plan.packs.len(), plan.num_slots, decode.kernels().collect::<Vec<_>>());
     }
     decode.poison(&setup.stream).unwrap();
     decode.launch(&setup.stream).unwrap();
@@ -245,8 +251,10 @@ fn run_variant(
         panic!("{}: {e}", v.name);
     }
     if v.get("compare").is_some() {
-        let serial = DecodeOptions::new(Strategy::Serial);
-        let other = Decode::new(&setup.gpu, &setup.compiler, shape, cache, queries, &plan, &serial).unwrap();
+        let serial = launches(&plan, Way::Serial);
+        let plan = PlanArrays { launches: &serial, ..plan };
+        let plain = CallOptions::default();
+        let other = Call::new(&setup.gpu, &setup.compiler, shape, cache, queries, &plan, &plain).unwrap();
         other.launch(&setup.stream).unwrap();
         setup.stream.synchronize().unwrap();
         compare(&decode, &other, shape, &owned);
@@ -264,7 +272,7 @@ fn run_variant(
 }
 
 /// One cold run's trace: where the time of a CTA goes.
-fn stages(setup: &Setup, decode: &Decode) {
+fn stages(setup: &Setup, decode: &Call) {
     setup.cold.flush.as_ref().unwrap().fill(1, &setup.stream).unwrap();
     decode.clear_trace(&setup.stream).unwrap();
     setup.stream.synchronize().unwrap();
@@ -305,7 +313,7 @@ fn stages(setup: &Setup, decode: &Decode) {
 }
 
 /// The protocol with the flush buffer that all variants share.
-fn time_cold(setup: &Setup, decode: &Decode, protocol: &Protocol, _flush: &kernels::DeviceBuffer) -> f64 {
+fn time_cold(setup: &Setup, decode: &Call, protocol: &Protocol, _flush: &kernels::DeviceBuffer) -> f64 {
     let timing = if protocol.graph {
         let mut with = Protocol::cold(&setup.gpu).unwrap();
         with.graph = true;
@@ -317,7 +325,7 @@ fn time_cold(setup: &Setup, decode: &Decode, protocol: &Protocol, _flush: &kerne
 }
 
 /// Prints where two strategies differ by more than rounding.
-fn compare(a: &Decode, b: &Decode, shape: &DecodeShape, plan: &packer::OwnedPlan) {
+fn compare(a: &Call, b: &Call, shape: &DecodeShape, plan: &packer::OwnedPlan) {
     let (x, y) = (a.output().unwrap(), b.output().unwrap());
     let mut bad = 0;
     for (row, (p, q)) in x.chunks(128).zip(y.chunks(128)).enumerate() {
@@ -344,7 +352,7 @@ fn compare(a: &Decode, b: &Decode, shape: &DecodeShape, plan: &packer::OwnedPlan
     println!("\n{bad} rows differ of {}", x.len() / 128);
 }
 
-fn check(decode: &Decode, plan: &packer::OwnedPlan, shape: &DecodeShape, layout: KvLayout, seed: u32, name: &str) {
+fn check(decode: &Call, plan: &packer::OwnedPlan, shape: &DecodeShape, layout: KvLayout, seed: u32, name: &str) {
     use rand::{Rng, SeedableRng};
     let out = decode.output().unwrap();
     let unwritten = out.iter().filter(|&&x| x == 0xffff).count();

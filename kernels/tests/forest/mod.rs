@@ -1,6 +1,8 @@
 //! Random forests of requests that share prefixes, cut at random into packs, pieces and tiles. Not how a scheduler
 //! would do it: every way that the kernels must bear.
 
+pub(crate) mod launches;
+
 use kernels::{DecodeShape, PackTask, PlanArrays, Tile};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -151,7 +153,7 @@ impl Forest {
             merge_slots: &self.merge_slots,
             num_queries: self.num_queries(),
             num_slots: self.num_slots,
-            phases: &[],
+            ..PlanArrays::default()
         }
     }
 }

@@ -6,9 +6,6 @@
 //!              └► … one launch after another ───────► counts of each launch
 //! ```
 //!
-//! Launches of the plan whose tiles run on the same kernel are one launch when timed. For the counts of each they
-//! are built apart, one launch on the GPU for each of the plan, and told from each other by their order.
-//!
 //! They come after timing and tracing, and the session that they need is opened for them alone, so that no
 //! time is one of a counted run. L2 is emptied by reading a large buffer, not by writing it as in the timed
 //! runs, or the lines that the run throws out would count as its writes. Refusal is a normal state: it
@@ -18,10 +15,9 @@ use std::time::{Duration, Instant};
 
 use cupti::clock::{self, Mark};
 use cupti::{CuptiError, GpuTime, Quantity, Sampling, Series, Session};
-use kernels::{Compiler, Decode, DeviceBuffer, Gpu, KernelError, Pulses, Stamps, Stream, Sweep};
+use kernels::{Call, Compiler, DeviceBuffer, Gpu, KernelError, Pulses, Stamps, Stream, Sweep};
 
 use crate::backend::cuda::fold::{Kind, Stretch, fold, within};
-use crate::backend::cuda::lower::Joined;
 use crate::cancel::Cancel;
 use crate::capture::{Count, Counted, Counter, CounterSeries, Counts, LaunchCounts, Sampled, Warning};
 use crate::error::{Error, Result};
@@ -68,10 +64,9 @@ impl Rig<'_> {
     /// All passes. `traced` is sampled; `build` makes what is counted.
     pub(super) fn run(
         &self,
-        traced: Decode,
+        traced: Call,
         micros: f64,
-        build: impl Fn(Joined) -> Result<Decode>,
-        launches: usize,
+        build: impl FnOnce() -> Result<Call>,
         cancel: &Cancel,
     ) -> Result<Counting> {
         let mut all = Counting::default();
@@ -100,7 +95,7 @@ impl Rig<'_> {
         }
         drop(traced);
         cancel.check()?;
-        match self.count(&mut session, build, launches, cancel) {
+        match self.count(&mut session, build()?, cancel) {
             Ok(counted) => all.counted = Some(Counted { sampled, ..counted }),
             Err(Failed::Refused(refused)) => all.warnings.push(told("the hardware counters were not read", refused)?),
             Err(Failed::Other(error)) => return Err(error),
@@ -109,10 +104,10 @@ impl Rig<'_> {
     }
 
     /// Brings L2 into the state to count from: without the inputs, or as a run leaves it.
-    fn before(&self, sweep: &Sweep, decode: &Decode) -> std::result::Result<(), KernelError> {
+    fn before(&self, sweep: &Sweep, call: &Call) -> std::result::Result<(), KernelError> {
         match self.flush {
             Some(buffer) => sweep.read(buffer, self.stream)?,
-            None => decode.launch(self.stream)?,
+            None => call.launch(self.stream)?,
         }
         self.stream.synchronize()
     }
@@ -122,17 +117,10 @@ impl Rig<'_> {
         launched.and_then(|()| self.stream.synchronize())
     }
 
-    fn count(
-        &self,
-        session: &mut Session,
-        build: impl Fn(Joined) -> Result<Decode>,
-        launches: usize,
-        cancel: &Cancel,
-    ) -> std::result::Result<Counted, Failed> {
-        let plain = build(Joined::ByKernel)?;
+    fn count(&self, session: &mut Session, call: Call, cancel: &Cancel) -> std::result::Result<Counted, Failed> {
         let sweep = Sweep::new(self.gpu, self.compiler).map_err(super::translate)?;
-        let before = || self.before(&sweep, &plain);
-        let whole = session.count(&Quantity::COUNTED, before, || self.until_done(plain.launch(self.stream)))?;
+        let before = || self.before(&sweep, &call);
+        let whole = session.count(&Quantity::COUNTED, before, || self.until_done(call.launch(self.stream)))?;
         let mut counted = Counted {
             chip: session.chip().to_owned(),
             plan: counts(|quantity| whole.get(quantity)),
@@ -140,27 +128,17 @@ impl Rig<'_> {
             launches: Vec::new(),
             sampled: None,
         };
-        if launches < 2 {
+        if call.parts() < 2 {
             return Ok(counted);
         }
-        let decode = if plain.parts() == launches {
-            plain
-        } else {
-            // Before the other is made, or both would have to fit.
-            drop(plain);
-            build(Joined::Apart)?
-        };
-        if decode.parts() != launches {
-            return Ok(counted);
-        }
-        for part in 0..launches {
+        for part in 0..call.parts() {
             cancel.check()?;
             let before = || {
-                self.before(&sweep, &decode)?;
-                (0..part).try_for_each(|earlier| decode.launch_part(earlier, self.stream))?;
+                self.before(&sweep, &call)?;
+                (0..part).try_for_each(|earlier| call.launch_part(earlier, self.stream))?;
                 self.stream.synchronize()
             };
-            let launch = || self.until_done(decode.launch_part(part, self.stream));
+            let launch = || self.until_done(call.launch_part(part, self.stream));
             let of = session.count(&Quantity::COUNTED, before, launch)?;
             let counts = counts(|quantity| of.get(quantity));
             counted.launches.push(LaunchCounts { launch: part as u32, counts });
@@ -173,12 +151,12 @@ impl Rig<'_> {
     fn sample(
         &self,
         session: &mut Session,
-        decode: &Decode,
+        call: &Call,
         micros: f64,
     ) -> std::result::Result<Option<(Vec<CounterSeries>, Sampled)>, CuptiError> {
         let (mut interval, repeats) = pace(micros);
         loop {
-            match self.sample_at(session, decode, interval, repeats) {
+            match self.sample_at(session, call, interval, repeats) {
                 Err(CuptiError::BufferOverflow { .. }) if interval < INTERVALS[INTERVALS.len() - 1] => interval *= 4,
                 other => return other,
             }
@@ -188,7 +166,7 @@ impl Rig<'_> {
     fn sample_at(
         &self,
         session: &mut Session,
-        decode: &Decode,
+        call: &Call,
         interval: u64,
         repeats: u32,
     ) -> std::result::Result<Option<(Vec<CounterSeries>, Sampled)>, CuptiError> {
@@ -201,10 +179,10 @@ impl Rig<'_> {
         let series = session.sample(&Quantity::SAMPLED, &sampling, || {
             self.pulse(&pulses, 0, interval)?;
             for run in 0..repeats as usize {
-                self.before(&sweep, decode)?;
+                self.before(&sweep, call)?;
                 pause(interval);
                 stamps.stamp(2 * run, self.stream)?;
-                decode.launch(self.stream)?;
+                call.launch(self.stream)?;
                 stamps.stamp(2 * run + 1, self.stream)?;
                 self.stream.synchronize()?;
                 pause(interval);

@@ -22,16 +22,16 @@ mod trace;
 
 pub use owner::Cuda;
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Instant;
 
 use kernels::{
-    Compiler, Decode, DecodeOptions, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream,
-    Timing,
+    Call, CallOptions, Compiler, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream, Timing,
 };
 
 use crate::backend::cuda::count::{Counting, Rig};
-use crate::backend::cuda::lower::{Joined, Lowered};
+use crate::backend::cuda::lower::Lowered;
 use crate::backend::cuda::trace::Traced;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
@@ -39,8 +39,8 @@ use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::numerics::{self, Arithmetic, CheckReport, Input, Tensor, error_bound};
 use crate::plan::LaunchPlan;
-use crate::units::{Bytes, Nanos};
-use crate::workload::{AttentionShape, Batch, BatchSpec};
+use crate::units::{Bytes, Nanos, QueryIdx};
+use crate::workload::{AttentionShape, Batch, BatchSpec, Request, RequestKind};
 
 /// Traced runs, of which the one of median length is kept.
 const TRACED_RUNS: usize = 3;
@@ -77,8 +77,35 @@ struct Inputs {
     shape: AttentionShape,
     seed: u64,
     queries: DeviceBuffer,
-    rows: usize,
+    rows: Rows,
     cache: KvCache,
+}
+
+/// Rows of Q: one a request, then those of the prefill chunks.
+#[derive(Debug, PartialEq, Eq)]
+struct Rows {
+    requests: usize,
+    /// Request and rows of each chunk.
+    chunks: Vec<(u32, usize)>,
+}
+
+impl Rows {
+    fn of(batch: &Batch) -> Self {
+        let chunk = |(query, request): (QueryIdx, &Request)| match request.kind {
+            RequestKind::Prefill { chunk } => Some((query.0, chunk.0 as usize)),
+            RequestKind::Decode => None,
+        };
+        Self { requests: batch.requests().len(), chunks: batch.prefills().filter_map(chunk).collect() }
+    }
+
+    fn all(&self) -> usize {
+        self.requests + self.chunks.iter().map(|chunk| chunk.1).sum::<usize>()
+    }
+
+    /// Whether what lies in these rows is what the others want.
+    fn serve(&self, others: &Self) -> bool {
+        self == others || (others.chunks.is_empty() && self.requests >= others.requests)
+    }
 }
 
 /// What to run.
@@ -136,22 +163,21 @@ impl Open {
 
     /// Runs a plan: plain repeats for the times, then traced ones for the spans.
     fn run(&mut self, job: &Job<'_>, cancel: &Cancel) -> Result<Capture> {
-        job.batch.require_decode_only("the GPU")?;
         let batch = dense(job.batch)?;
-        let lowered = lower::lower(&batch, job.plan, Joined::ByKernel)?;
+        let lowered = lower::lower(&batch, job.plan)?;
         self.prepare(&batch, SEED)?;
         let start = Instant::now();
-        let plain = self.decode(&batch, job.plan, &lowered, 0)?;
+        let plain = self.call(&batch, &lowered, 0)?;
         let upload = start.elapsed();
         cancel.check()?;
         let plain_times = self.time(&plain, job)?;
         drop(plain);
         cancel.check()?;
-        let records = records_of(job.plan);
-        let traced = self.decode(&batch, job.plan, &lowered, records)?;
+        let places = lowered.arrays().trace_places(&lower::shape(&batch.shape));
+        let traced = self.call(&batch, &lowered, places)?;
         let traced_times = self.time(&traced, job)?;
         cancel.check()?;
-        let (spans, lost) = self.trace(&traced, job)?;
+        let (spans, lost) = self.trace(&traced, &lowered, job)?;
         let mut warnings = lowered.warnings.clone();
         if lost > 0 {
             warnings.push(Warning { text: format!("{lost} trace records were lost, and as many CTAs are missing") });
@@ -159,10 +185,8 @@ impl Open {
         let mut counting = Counting::default();
         if job.counters {
             cancel.check()?;
-            let build = |joined| self.decode(&batch, job.plan, &lower::lower(&batch, job.plan, joined)?, 0);
-            let rig = self.rig(job);
-            let (micros, launches) = (traced_times.median(), job.plan.launches.len());
-            counting = rig.run(traced, micros, build, launches, cancel)?;
+            let build = || self.call(&batch, &lowered, 0);
+            counting = self.rig(job).run(traced, traced_times.median(), build, cancel)?;
         }
         warnings.extend(counting.warnings);
         let overhead = traced_times.median() / plain_times.median() - 1.0;
@@ -187,14 +211,15 @@ impl Open {
     /// Runs plans of one batch once each on fresh random input with poisoned outputs, and compares with the f64
     /// reference, which is computed once. One report a plan.
     fn check(&mut self, batch: &Batch, plans: &[&LaunchPlan], seed: u64, cancel: &Cancel) -> Result<Vec<CheckReport>> {
-        batch.require_decode_only("the GPU")?;
         let batch = dense(batch)?;
         self.prepare(&batch, seed)?;
         let outputs = plans.iter().map(|plan| self.output(&batch, plan)).collect::<Result<Vec<_>>>()?;
         let dim = batch.shape.head_dim as usize;
         let bounds: Vec<f64> = plans.iter().map(|plan| error_bound(plan, Arithmetic::Gpu)).collect();
+        let chunks = first_rows(&batch);
         numerics::check_rows(&batch, (seed, &bounds), cancel, |_, row| {
-            let first = (row.query.at() * batch.shape.query_heads as usize + row.head as usize) * dim;
+            let at = row.row.map_or(row.query.at(), |nth| chunks[row.query.at()] + nth as usize);
+            let first = (at * batch.shape.query_heads as usize + row.head as usize) * dim;
             let row = |output: &Vec<u16>| -> Vec<f32> {
                 output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
             };
@@ -204,12 +229,12 @@ impl Open {
 
     /// What a plan computes on the inputs that are there, all heads of all queries, as stored.
     fn output(&self, batch: &Batch, plan: &LaunchPlan) -> Result<Vec<u16>> {
-        let lowered = lower::lower(batch, plan, Joined::ByKernel)?;
-        let decode = self.decode(batch, plan, &lowered, 0)?;
-        decode.poison(&self.stream).map_err(translate)?;
-        decode.launch(&self.stream).map_err(translate)?;
+        let lowered = lower::lower(batch, plan)?;
+        let call = self.call(batch, &lowered, 0)?;
+        call.poison(&self.stream).map_err(translate)?;
+        call.launch(&self.stream).map_err(translate)?;
         self.stream.synchronize().map_err(translate)?;
-        decode.output().map_err(translate)
+        call.output().map_err(translate)
     }
 
     /// What the counting passes of a run need.
@@ -227,49 +252,61 @@ impl Open {
     fn prepare(&mut self, batch: &Batch, seed: u64) -> Result<()> {
         let shape = lower::shape(&batch.shape);
         let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap_or(1);
-        let rows = batch.requests().len() * shape.q_heads as usize;
+        let rows = Rows::of(batch);
         if let Some(held) = &self.inputs
             && held.shape == batch.shape
             && held.seed == seed
-            && held.rows >= rows
+            && held.rows.serve(&rows)
             && held.cache.blocks >= blocks
         {
             return Ok(());
         }
         // Before the new ones are made, or both would have to fit.
         self.inputs = None;
-        let fill = |bytes: usize, tensor: Tensor| {
-            let buffer = self.gpu.allocate(bytes)?;
-            let seed = Input::new(seed, batch.shape).seed(tensor);
-            kernels::fill_random(&self.gpu, &self.known.compiler, &self.stream, &buffer, shape.dtype, seed)?;
-            Ok(buffer)
+        let input = Input::new(seed, batch.shape);
+        let allocate = |bytes: usize| self.gpu.allocate(bytes).map_err(translate);
+        let fill = |buffer: &DeviceBuffer, tensor: Tensor, places: Range<usize>, first: u64| {
+            let seed = input.seed(tensor);
+            kernels::fill_random_part(
+                &self.gpu,
+                &self.known.compiler,
+                &self.stream,
+                (buffer, places, first),
+                shape.dtype,
+                seed,
+            )
+            .map_err(translate)
         };
-        let cache_bytes = KvCache::bytes(&shape, blocks);
-        let cache = KvCache {
-            k: fill(cache_bytes, Tensor::K).map_err(translate)?,
-            v: fill(cache_bytes, Tensor::V).map_err(translate)?,
-            layout: KvLayout::Nhd,
-            blocks,
-        };
-        let queries = fill(rows * shape.head_dim as usize * 2, Tensor::Q).map_err(translate)?;
+        let values = KvCache::bytes(&shape, blocks) / 2;
+        let cache = KvCache { k: allocate(values * 2)?, v: allocate(values * 2)?, layout: KvLayout::Nhd, blocks };
+        fill(&cache.k, Tensor::K, 0..values, 0)?;
+        fill(&cache.v, Tensor::V, 0..values, 0)?;
+        let row = (shape.q_heads * shape.head_dim) as usize;
+        let queries = allocate(rows.all() * row * 2)?;
+        fill(&queries, Tensor::Q, 0..rows.requests * row, 0)?;
+        let mut at = rows.requests;
+        for (request, chunk) in &rows.chunks {
+            let first = (u64::from(*request) << 32) * row as u64;
+            fill(&queries, Tensor::PrefillQ, at * row..(at + chunk) * row, first)?;
+            at += chunk;
+        }
         self.inputs = Some(Inputs { shape: batch.shape, seed, queries, rows, cache });
         Ok(())
     }
 
-    fn decode(&self, batch: &Batch, plan: &LaunchPlan, lowered: &Lowered, trace_capacity: u32) -> Result<Decode> {
+    fn call(&self, batch: &Batch, lowered: &Lowered, trace_capacity: u32) -> Result<Call> {
         let Some(inputs) = &self.inputs else { return Err(Error::Gpu("no inputs were made".to_owned())) };
-        let options = DecodeOptions { trace_capacity, ..DecodeOptions::new(lower::strategy(plan)) };
-        let shape = lower::shape(&batch.shape);
-        let (queries, cache) = (&inputs.queries, &inputs.cache);
-        Decode::new(&self.gpu, &self.known.compiler, &shape, cache, queries, &lowered.arrays(), &options)
+        let options = CallOptions { trace_capacity, ..CallOptions::default() };
+        let (shape, compiler) = (lower::shape(&batch.shape), &self.known.compiler);
+        Call::new(&self.gpu, compiler, &shape, &inputs.cache, &inputs.queries, &lowered.arrays(), &options)
             .map_err(translate)
     }
 
     /// Times of the repeats, events around the whole call.
-    fn time(&mut self, decode: &Decode, job: &Job<'_>) -> Result<Timing> {
+    fn time(&mut self, call: &Call, job: &Job<'_>) -> Result<Timing> {
         let flush = if job.l2 == L2State::Cold { Some(self.flush()?) } else { None };
         let protocol = Protocol { warm_ups: 5, repeats: job.repeats.max(1), flush, graph: job.graph };
-        let timing = protocol.time(&self.gpu, &self.stream, |stream| decode.launch(stream));
+        let timing = protocol.time(&self.gpu, &self.stream, |stream| call.launch(stream));
         if protocol.flush.is_some() {
             self.flush = protocol.flush;
         }
@@ -277,30 +314,30 @@ impl Open {
     }
 
     /// Traced runs one by one; the one of median length becomes spans.
-    fn trace(&self, decode: &Decode, job: &Job<'_>) -> Result<(Traced, u32)> {
+    fn trace(&self, call: &Call, lowered: &Lowered, job: &Job<'_>) -> Result<(Traced, u32)> {
         let stamps = Stamps::new(&self.gpu, &self.known.compiler, 2).map_err(translate)?;
         let mut runs = Vec::new();
         for run in 0..TRACED_RUNS {
             let one = || {
                 // As when the repeats are timed: the SMs know the code, and come to the call straight from the flush.
                 // After a wait, which the reading of the run before is, the first tasks took up to 8 µs longer.
-                decode.launch(&self.stream)?;
-                decode.clear_trace(&self.stream)?;
+                call.launch(&self.stream)?;
+                call.clear_trace(&self.stream)?;
                 if let Some(flush) = self.flush.as_ref().filter(|_| job.l2 == L2State::Cold) {
                     flush.fill(run as u8, &self.stream)?;
                 }
                 stamps.stamp(0, &self.stream)?;
-                decode.launch(&self.stream)?;
+                call.launch(&self.stream)?;
                 stamps.stamp(1, &self.stream)?;
                 self.stream.synchronize()?;
-                Ok((stamps.read()?, decode.trace()?))
+                Ok((stamps.read()?, call.trace()?))
             };
             let (times, (records, lost)) = one().map_err(translate)?;
             runs.push((times[1].saturating_sub(times[0]), times[0], records, lost));
         }
         runs.sort_by_key(|run| run.0);
         let (_, origin, records, lost) = runs.swap_remove(runs.len() / 2);
-        Ok((trace::spans(job.plan, &records, origin, self.known.clock_step)?, lost))
+        Ok((trace::spans(job.plan, lowered, &records, origin, self.known.clock_step)?, lost))
     }
 
     fn provenance(&self, job: &Job<'_>, traced: &Traced) -> Provenance {
@@ -324,10 +361,17 @@ impl Open {
     }
 }
 
-/// Trace records of a run: one a (pack, KV head), one a row of each merge.
-fn records_of(plan: &LaunchPlan) -> u32 {
-    let merges = plan.launches.iter().filter(|launch| launch.kind.is_merge());
-    plan.packs.len() as u32 * plan.shape.kv_heads + merges.map(|launch| plan.cta_count(launch)).sum::<u32>()
+/// Row of Q and of the output of each prefill request's first; the requests themselves have the first rows.
+fn first_rows(batch: &Batch) -> Vec<usize> {
+    let mut next = batch.requests().len();
+    let first = |request: &Request| {
+        let first = next;
+        if let RequestKind::Prefill { chunk } = request.kind {
+            next += chunk.0 as usize;
+        }
+        first
+    };
+    batch.requests().iter().map(first).collect()
 }
 
 /// The batch with block ids that are places in a cache without holes.

@@ -70,8 +70,7 @@ impl Cuda {
     ///
     /// # Errors
     /// [`Error::Unsupported`] with what they do not run.
-    pub fn accepts(batch: &Batch, plan: &LaunchPlan) -> Result<()> {
-        batch.require_decode_only("the GPU")?;
+    pub fn accepts(plan: &LaunchPlan) -> Result<()> {
         lower::check(plan)
     }
 

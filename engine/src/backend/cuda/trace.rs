@@ -4,7 +4,7 @@
 //! records ─► fitted clocks ─► one span a CTA of the plan ─► residency lanes ─► windows of the launches
 //! ```
 //!
-//! A record is one (pack, KV head). A CTA that computes several heads side by side wrote one for each; its
+//! A record is one (pack, KV head), one (prefill task, query head) or one row of a merge. A CTA that computes several heads side by side wrote one for each; its
 //! span goes from the first begin to the last end. Its warps may run ahead into the CTA's next task, so in
 //! a persistent launch a span begins where the CTA's last one ended at the earliest.
 
@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 use kernels::TraceRecord;
 
 use crate::backend::cuda::clock::{ClockFit, Pair};
+use crate::backend::cuda::lower::{Lowered, TaskOf, tasks_of};
 use crate::capture::{KernelWindow, Span, Spans};
 use crate::error::{Error, Result};
-use crate::plan::{CtaRole, Launch, LaunchPlan, Work};
+use crate::plan::{CtaOrder, Launch, LaunchPlan, PrefillWork, Work};
 use crate::units::Nanos;
 
 /// What a traced run gave.
@@ -31,13 +32,19 @@ pub(super) struct Traced {
 
 /// Makes spans of records. Times count from `origin`, a reading of the GPU's timer before the launch, which moves in
 /// steps of `step`.
-pub(super) fn spans(plan: &LaunchPlan, records: &[TraceRecord], origin: u64, step: Nanos) -> Result<Traced> {
+pub(super) fn spans(
+    plan: &LaunchPlan,
+    lowered: &Lowered,
+    records: &[TraceRecord],
+    origin: u64,
+    step: Nanos,
+) -> Result<Traced> {
     let readings = records.iter().flat_map(|r| r.readings().map(|reading| Pair { sm: r.sm(), reading }));
     let pairs: Vec<Pair> = readings.collect();
     let fit = ClockFit::new(&pairs, origin, step.as_f64())
         .ok_or_else(|| Error::Gpu(format!("its trace holds {} records, too few to place in time", records.len())))?;
-    let mut by_cta = gather(plan, records, &fit)?;
-    part_tasks(plan, &mut by_cta);
+    let mut by_cta = gather(plan, lowered, records, &fit)?;
+    part_tasks(lowered, &mut by_cta);
     let mut spans: Vec<Span> = by_cta.into_values().collect();
     lanes(&mut spans);
     let kernels = windows(plan, &spans);
@@ -49,26 +56,25 @@ pub(super) fn spans(plan: &LaunchPlan, records: &[TraceRecord], origin: u64, ste
 type Key = (u32, u32);
 
 /// One span a CTA of the plan; `slot` holds the CTA's number on the GPU for now.
-fn gather(plan: &LaunchPlan, records: &[TraceRecord], fit: &ClockFit) -> Result<BTreeMap<Key, Span>> {
-    let launch_of = launches_by_task(plan);
-    let numbered = (0_u32..).zip(&plan.launches);
-    let merges: Vec<u32> = numbered.filter(|(_, launch)| launch.kind.is_merge()).map(|(at, _)| at).collect();
+fn gather(
+    plan: &LaunchPlan,
+    lowered: &Lowered,
+    records: &[TraceRecord],
+    fit: &ClockFit,
+) -> Result<BTreeMap<Key, Span>> {
+    let places = Places::of(plan);
     let mut by_cta: BTreeMap<Key, Span> = BTreeMap::new();
     for record in records {
-        let strange = || Error::Gpu(format!("its trace names task {}, which the plan has not", record.task));
-        let merge = merges.get((TraceRecord::MERGE - record.task) as usize);
-        let (launch, cta, role) = if let Some(launch) = merge {
-            let row = Work::Merge(record.kv_head);
-            let cta = plan.cta_of(&plan.launches[*launch as usize], row).ok_or_else(strange)?;
-            (*launch, cta, CtaRole::Merge)
-        } else {
-            let launch = *launch_of.get(record.task as usize).ok_or_else(strange)?;
-            let cta = cta_of(plan, &plan.launches[launch as usize], record).ok_or_else(strange)?;
-            (launch, cta, CtaRole::Decode)
-        };
+        let (launch, work) = places
+            .work(plan, lowered, record)
+            .ok_or_else(|| Error::Gpu(format!("its trace names task {}, which the plan has not", record.task)))?;
+        let of = &plan.launches[launch as usize];
+        let cta = plan
+            .cta_of(of, work)
+            .ok_or_else(|| Error::Gpu(format!("its trace has work that launch {launch} has not")))?;
         let at = |clock| Nanos(fit.nanos(record.sm(), clock).max(0.0).round() as u64);
         let span = Span {
-            role,
+            role: plan.role_of(of, cta),
             launch,
             cta,
             sm: record.sm(),
@@ -83,18 +89,54 @@ fn gather(plan: &LaunchPlan, records: &[TraceRecord], fit: &ClockFit) -> Result<
     Ok(by_cta)
 }
 
-/// The launch of each task; tasks are numbered in the order of the plan's packs over all launches.
-fn launches_by_task(plan: &LaunchPlan) -> Vec<u32> {
-    let mut launch_of = vec![0; plan.order.len()];
-    for (at, launch) in plan.launches.iter().enumerate() {
-        launch_of[launch.packs_begin as usize..launch.packs_end as usize].fill(at as u32);
-    }
-    launch_of
+/// The launches of packs, prefill tasks and merges.
+struct Places {
+    /// Of each place of the plan's order.
+    of_pack: Vec<u32>,
+    /// Of each prefill task.
+    of_task: Vec<u32>,
+    merges: Vec<u32>,
 }
 
-/// The CTA that wrote a record; a record is of one pack and one KV head.
-fn cta_of(plan: &LaunchPlan, launch: &Launch, record: &TraceRecord) -> Option<u32> {
-    plan.cta_of(launch, Work::Decode(plan.decode_work(launch, record.task, record.kv_head)?))
+impl Places {
+    fn of(plan: &LaunchPlan) -> Self {
+        let mut places =
+            Self { of_pack: vec![0; plan.order.len()], of_task: vec![0; plan.prefill.tasks.len()], merges: Vec::new() };
+        for (at, launch) in (0_u32..).zip(&plan.launches) {
+            places.of_pack[launch.packs_begin as usize..launch.packs_end as usize].fill(at);
+            let tasks = tasks_of(launch.kind);
+            places.of_task[tasks.start as usize..tasks.end as usize].fill(at);
+            if launch.kind.is_merge() {
+                places.merges.push(at);
+            }
+        }
+        places
+    }
+
+    /// The launch of a record, and what the plan calls its work.
+    fn work(&self, plan: &LaunchPlan, lowered: &Lowered, record: &TraceRecord) -> Option<(u32, Work)> {
+        if let Some(merge) = self.merges.get((TraceRecord::MERGE - record.task) as usize) {
+            return Some((*merge, Work::Merge(record.kv_head)));
+        }
+        let (place, query_head) = match record.task.checked_sub(TraceRecord::PREFILL) {
+            None => (*lowered.place_of.get(record.task as usize)?, None),
+            Some(task) => match *lowered.task_of.get(task as usize)? {
+                TaskOf::Prefill(task) => {
+                    let work = PrefillWork { task, query_head: record.kv_head };
+                    return Some((*self.of_task.get(task as usize)?, Work::Prefill(work)));
+                }
+                TaskOf::Pack(place) => (place, Some(record.kv_head)),
+            },
+        };
+        let at = *self.of_pack.get(place as usize)?;
+        let launch: &Launch = &plan.launches[at as usize];
+        let kv_head = query_head.map_or(record.kv_head, |head| head / plan.shape.group().max(1));
+        let mut work = plan.decode_work(launch, place, kv_head)?;
+        if let Some(head) = query_head.filter(|_| launch.order == CtaOrder::QueryHeads) {
+            work.head = head;
+        }
+        Some((at, Work::Decode(work)))
+    }
 }
 
 /// The heads of a CTA are one span.
@@ -106,7 +148,7 @@ fn join(whole: &mut Span, head: &Span) {
 }
 
 /// Parts the tasks of each persistent CTA from each other, and gives every span a length.
-fn part_tasks(plan: &LaunchPlan, by_cta: &mut BTreeMap<Key, Span>) {
+fn part_tasks(lowered: &Lowered, by_cta: &mut BTreeMap<Key, Span>) {
     let mut order: Vec<Key> = by_cta.keys().copied().collect();
     order.sort_by_key(|key| {
         let span = &by_cta[key];
@@ -115,8 +157,8 @@ fn part_tasks(plan: &LaunchPlan, by_cta: &mut BTreeMap<Key, Span>) {
     let mut before: Option<Span> = None;
     for key in order {
         let Some(span) = by_cta.get_mut(&key) else { continue };
-        let persistent = plan.launches[span.launch as usize].kind.is_persistent();
-        if let Some(last) = before.filter(|last| persistent && (last.launch, last.slot) == (span.launch, span.slot)) {
+        let stays = lowered.stays(span.launch);
+        if let Some(last) = before.filter(|last| stays && (last.launch, last.slot) == (span.launch, span.slot)) {
             span.begin = span.begin.max(last.end);
         }
         span.end = span.end.max(span.begin + Nanos(1));

@@ -1,0 +1,373 @@
+//! From a launch plan to the arrays that the kernels take: launch i of the plan is launch i on the GPU.
+//!
+//! Packs go down with their query and block lists; slots, merges, order, streams and waits are those of the plan. Only
+//! three things may differ, and then a warning says so: the tile, since some shapes have no kernel and a persistent
+//! kernel holds one n for each m; the kernel of packs with more rows than their tile, which are computed as prefill rows
+//! without a mask; and the form in which partials are stored. What no kernel runs at all is refused.
+
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+pub(super) use tasks::tasks_of;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use kernels::{
+    DecodeShape, Dtype as KernelDtype, KernelSpec, Launch as KernelLaunch, MergeRows, PackTask, PlanArrays,
+    PrefillTask, Tile as KernelTile, Work as KernelWork,
+};
+
+use crate::backend::cuda::lower::tasks::{Gathered, Rows};
+use crate::capture::Warning;
+use crate::error::{Error, Result};
+use crate::pack::CtaOrder;
+use crate::plan::{Dispatch, Launch, LaunchKind, LaunchPlan, MergeRound, PlannedPack};
+use crate::tile::Tile;
+use crate::units::PackIdx;
+use crate::workload::{AttentionShape, Batch, Dtype, PartialForm};
+
+/// Most rows of a decode kernel's tile.
+const LARGEST_DECODE: u32 = 64;
+
+/// What a prefill task of the kernels computes of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskOf {
+    /// A prefill task of the plan.
+    Prefill(u32),
+    /// Rows of the pack at this place of the plan's order.
+    Pack(u32),
+}
+
+/// The arrays of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Lowered {
+    tiles: Vec<KernelTile>,
+    packs: Vec<PackTask>,
+    query_index: Vec<u32>,
+    block_ids: Vec<u32>,
+    merge_offsets: Vec<u32>,
+    merge_slots: Vec<u32>,
+    tasks: Vec<PrefillTask>,
+    prefill_rows: u32,
+    prefill_slots: u32,
+    launches: Vec<KernelLaunch>,
+    /// Place in the plan's order of each pack.
+    pub(super) place_of: Vec<u32>,
+    /// What each task is.
+    pub(super) task_of: Vec<TaskOf>,
+    /// Where the run differs from the plan.
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Lowered {
+    /// What the kernels take.
+    pub(super) fn arrays(&self) -> PlanArrays<'_> {
+        PlanArrays {
+            tiles: &self.tiles,
+            packs: &self.packs,
+            query_index: &self.query_index,
+            block_ids: &self.block_ids,
+            merge_offsets: &self.merge_offsets,
+            merge_slots: &self.merge_slots,
+            num_queries: self.merge_offsets.len() as u32 - 1,
+            num_slots: self.query_index.len() as u32,
+            tasks: &self.tasks,
+            prefill_rows: self.prefill_rows,
+            prefill_slots: self.prefill_slots,
+            launches: &self.launches,
+        }
+    }
+
+    /// Whether the CTAs of a launch stay on their SMs and take their work from a queue.
+    pub(super) fn stays(&self, launch: u32) -> bool {
+        let work = self.launches.get(launch as usize).map(|launch| &launch.work);
+        matches!(work, Some(KernelWork::Queue(_) | KernelWork::Prefill(_)))
+    }
+}
+
+/// The attention shape as the kernels name it.
+pub(super) fn shape(shape: &AttentionShape) -> DecodeShape {
+    DecodeShape {
+        q_heads: shape.query_heads,
+        kv_heads: shape.kv_heads,
+        head_dim: shape.head_dim,
+        dtype: match shape.dtype {
+            Dtype::F16 => KernelDtype::F16,
+            Dtype::Bf16 => KernelDtype::Bf16,
+        },
+        block_size: shape.block_size,
+        scale: (f64::from(shape.head_dim).sqrt().recip()) as f32,
+    }
+}
+
+/// Refuses what no kernel runs as the system prescribes it.
+pub(super) fn check(plan: &LaunchPlan) -> Result<()> {
+    kernel_tiles(plan)?;
+    let refuse = |what: String| {
+        Err(Error::Unsupported {
+            who: format!("{} under {} on the GPU", plan.scheduler, plan.strategy.name()),
+            limit: format!("{what}, which no kernel here runs; simulate it, or choose another strategy or scheduler"),
+        })
+    };
+    for launch in &plan.launches {
+        match launch.kind {
+            LaunchKind::Hybrid(kernel) if kernel.dispatch != Dispatch::Queue => {
+                return refuse("prefill and decode share CTAs".to_owned());
+            }
+            LaunchKind::Persistent(_) => {
+                let rows = |pack: &PlannedPack| pack.queries_len * plan.shape.group();
+                let packs = plan.packs_of(launch).iter().map(|pack| plan.pack(*pack));
+                if let Some(pack) = packs.filter(|pack| rows(pack) > pack.tile.m).next() {
+                    let (tile, rows) = (pack.tile, rows(pack));
+                    return refuse(format!("a CTA of {tile} has {rows} query rows, in several passes over its KV"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the packs of a launch are computed as prefill rows without a mask: where each CTA has one query head, or where
+/// the tile has more rows than any decode kernel's, or a pack has more than its tile.
+fn gathers(plan: &LaunchPlan, launch: &Launch) -> Option<Rows> {
+    let rows = |pack: &PackIdx| plan.pack(*pack).queries_len * plan.shape.group();
+    match launch.kind {
+        LaunchKind::Attention(_) if launch.order == CtaOrder::QueryHeads => Some(Rows::OfQueries),
+        LaunchKind::Attention(tile) => {
+            let taller = tile.m > LARGEST_DECODE || plan.packs_of(launch).iter().any(|pack| rows(pack) > tile.m);
+            taller.then_some(Rows::OfHeads)
+        }
+        LaunchKind::Hybrid(_) => Some(Rows::OfHeads),
+        _ => None,
+    }
+}
+
+/// Lowers a plan of `batch`, whose block ids are places in the KV cache.
+pub(super) fn lower(batch: &Batch, plan: &LaunchPlan) -> Result<Lowered> {
+    check(plan)?;
+    let kernels = kernel_tiles(plan)?;
+    let mut lowering = Lowering { batch, plan, kernels, chunk_blocks: Vec::new(), lowered: Lowered::default() };
+    let lowered = &mut lowering.lowered;
+    lowered.query_index = plan.queries.iter().map(|query| query.0).collect();
+    lowered.merge_offsets.clone_from(&plan.merge.starts);
+    lowered.merge_slots.clone_from(&plan.merge.slots);
+    lowered.prefill_rows = plan.prefill.rows() as u32;
+    lowered.prefill_slots = plan.prefill.slots;
+    lowered.tiles = persistent_tiles(&lowering.kernels);
+    lowering.chunk_blocks();
+    for launch in &plan.launches {
+        let work = lowering.work(launch)?;
+        lowering.lowered.launches.push(KernelLaunch {
+            work,
+            stream: launch.stream,
+            after: launch.after.clone(),
+            programmatic: launch.programmatic,
+            sms: launch.sms,
+        });
+    }
+    let mut lowered = lowering.lowered;
+    lowered.warnings = substitutions(plan, &lowering.kernels);
+    lowered.warnings.extend(tasks::other_kernel(plan));
+    lowered.warnings.extend(other_forms(plan));
+    Ok(lowered)
+}
+
+/// A plan on its way down.
+struct Lowering<'a> {
+    batch: &'a Batch,
+    plan: &'a LaunchPlan,
+    kernels: BTreeMap<Tile, KernelTile>,
+    /// Where the block list of each chunk begins.
+    chunk_blocks: Vec<u32>,
+    lowered: Lowered,
+}
+
+impl Lowering<'_> {
+    /// What a launch does, in the kernels' terms.
+    fn work(&mut self, launch: &Launch) -> Result<KernelWork> {
+        let plan = self.plan;
+        let gathered = gathers(plan, launch);
+        Ok(match launch.kind {
+            LaunchKind::Attention(_) | LaunchKind::Hybrid(_) if gathered.is_some() => {
+                let mut tasks = self.prefill_tasks(launch);
+                tasks.extend(self.gathered_tasks(launch, gathered.unwrap_or(Rows::OfHeads))?);
+                KernelWork::Prefill(tasks)
+            }
+            LaunchKind::Attention(_) => KernelWork::Packs(self.packs(launch)?),
+            LaunchKind::Persistent(_) => KernelWork::Queue(self.packs(launch)?),
+            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_) => {
+                KernelWork::Prefill(self.prefill_tasks(launch))
+            }
+            LaunchKind::Merge => KernelWork::Merge(gather(plan)),
+            LaunchKind::MergeRound(at) => {
+                let round = plan.merge.rounds.get(at as usize);
+                KernelWork::Merge(round.map(|round| rows(plan, round)).unwrap_or_default())
+            }
+            LaunchKind::MergePrefill => KernelWork::Merge(self.prefill_merge()),
+        })
+    }
+
+    /// Packs of a launch, in its order.
+    fn packs(&mut self, launch: &Launch) -> Result<Vec<u32>> {
+        let mut packs = Vec::new();
+        for (place, index) in (launch.packs_begin..launch.packs_end).zip(self.plan.packs_of(launch)) {
+            let pack = self.plan.pack(*index);
+            let tile = self.kernels[&pack.tile];
+            let block_begin = self.blocks_of(*index)?;
+            let lowered = &mut self.lowered;
+            packs.push(lowered.packs.len() as u32);
+            lowered.place_of.push(place);
+            lowered.packs.push(PackTask {
+                query_begin: pack.slots_begin,
+                num_queries: pack.queries_len,
+                block_begin,
+                kv_tokens: pack.tokens.0 as u32,
+                slot_begin: pack.slots_begin,
+                tile: lowered.tiles.iter().position(|other| *other == tile).unwrap_or(0) as u32,
+            });
+        }
+        Ok(packs)
+    }
+
+    /// Adds a pack's blocks to the list, and tells where they begin.
+    fn blocks_of(&mut self, index: PackIdx) -> Result<u32> {
+        let (plan, pack) = (self.plan, self.plan.pack(index));
+        let Some(first) = plan.queries_of(index).first() else {
+            return Err(Error::Plan(format!("pack {} has no queries", index.0)));
+        };
+        let begin = self.lowered.block_ids.len() as u32;
+        let row = &self.batch.tables().row(*first)[pack.blocks_begin as usize..pack.blocks_end as usize];
+        self.lowered.block_ids.extend(row.iter().map(|block| block.0));
+        Ok(begin)
+    }
+
+    /// Packs of a launch as prefill tasks.
+    fn gathered_tasks(&mut self, launch: &Launch, rows: Rows) -> Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        for (place, index) in (launch.packs_begin..launch.packs_end).zip(self.plan.packs_of(launch)) {
+            let gathered = Gathered { pack: *self.plan.pack(*index), block_begin: self.blocks_of(*index)?, rows };
+            for task in gathered.tasks(self.plan) {
+                numbers.push(self.push_task(task, TaskOf::Pack(place)));
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn push_task(&mut self, task: PrefillTask, of: TaskOf) -> u32 {
+        self.lowered.tasks.push(task);
+        self.lowered.task_of.push(of);
+        self.lowered.tasks.len() as u32 - 1
+    }
+}
+
+/// The one merge of all queries with two or more partials.
+fn gather(plan: &LaunchPlan) -> MergeRows {
+    let mut rows = MergeRows::default();
+    for query in plan.merge.merged_queries() {
+        rows.push(plan.merge.of(query), query.0);
+    }
+    rows
+}
+
+fn rows(plan: &LaunchPlan, round: &MergeRound) -> MergeRows {
+    let mut rows = MergeRows::default();
+    for (at, finishes) in round.finishes.iter().enumerate() {
+        let slots = round.row(at);
+        let Some(first) = slots.first() else { continue };
+        let target = if *finishes { plan.queries[*first as usize].0 } else { MergeRows::TO_SLOT | first };
+        rows.push(slots, target);
+    }
+    rows
+}
+
+/// Partials are stored in one way here; where the system has another, the bytes differ.
+fn other_forms(plan: &LaunchPlan) -> Option<Warning> {
+    let rounds = plan.merge.rounds.iter();
+    let form = rounds.flat_map(|round| [round.reads, round.writes]).find(|form| *form != PartialForm::Fp32)?;
+    let what = match form {
+        PartialForm::Native => "in the element type of the output",
+        PartialForm::Fp32MaxSum => "with maximum and sum apart",
+        PartialForm::Fp32 => return None,
+    };
+    Some(Warning {
+        text: format!(
+            "{} stores partials {what}; here they ran in fp32 with a log-sum-exp, so the bytes of its merges differ",
+            plan.scheduler
+        ),
+    })
+}
+
+/// The shapes of the persistent kernel, largest first whatever the plan begins with: each list is one kernel to compile.
+fn persistent_tiles(kernels: &BTreeMap<Tile, KernelTile>) -> Vec<KernelTile> {
+    let mut tiles: Vec<KernelTile> = kernels.values().copied().collect();
+    tiles.sort_unstable_by_key(|tile| Reverse((tile.m, tile.n)));
+    tiles.dedup();
+    tiles
+}
+
+/// Whether decodes are taken from a queue.
+fn is_persistent(plan: &LaunchPlan) -> bool {
+    plan.launches.iter().any(|launch| launch.kind.is_persistent() && launch.packs_end > launch.packs_begin)
+}
+
+/// The decode kernel that each tile of the plan runs on.
+fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
+    let mut side_by_side = BTreeMap::new();
+    for launch in plan.launches.iter().filter(|launch| gathers(plan, launch).is_none()) {
+        for pack in plan.packs_of(launch).iter().map(|pack| plan.pack(*pack)) {
+            *side_by_side.entry(pack.tile).or_insert(true) &= pack.heads > 1;
+        }
+    }
+    let mixed = is_persistent(plan) && side_by_side.len() > 1;
+    side_by_side
+        .into_iter()
+        .map(|(tile, heads)| {
+            let kernel = kernel_tile(tile, heads, mixed, plan.shape.head_dim);
+            let spec = KernelSpec::new(&[kernel], plan.shape.head_dim, KernelDtype::F16, false, false);
+            match spec.check() {
+                Ok(()) => Ok((tile, kernel)),
+                Err(error) => Err(Error::Unsupported { who: "the GPU".to_owned(), limit: error.to_string() }),
+            }
+        })
+        .collect()
+}
+
+/// 64×128 at d 128 spills registers and runs as 64×64. The kernel of 16×16 takes four heads a CTA; a plan
+/// whose 16×16 takes one runs on 16×32. In a persistent kernel of several shapes, each m has one n, but for
+/// 16×16, whose CTAs are cut differently.
+fn kernel_tile(tile: Tile, side_by_side: bool, mixed: bool, head_dim: u32) -> KernelTile {
+    let n = match (tile.m, tile.n) {
+        (16, 16) if side_by_side => 16,
+        _ if mixed => 64,
+        (16, 16) => 32,
+        (64, 128) if head_dim == 128 => 64,
+        (_, n) => n,
+    };
+    KernelTile { m: tile.m, n }
+}
+
+fn substitutions(plan: &LaunchPlan, kernels: &BTreeMap<Tile, KernelTile>) -> Vec<Warning> {
+    let mut tiles: BTreeMap<Reverse<Tile>, u32> = BTreeMap::new();
+    for launch in plan.launches.iter().filter(|launch| gathers(plan, launch).is_none()) {
+        plan.packs_of(launch).iter().for_each(|pack| *tiles.entry(Reverse(plan.pack(*pack).tile)).or_default() += 1);
+    }
+    let differing = tiles.into_iter().filter_map(|(Reverse(tile), packs)| {
+        let kernel = kernels.get(&tile)?;
+        (kernel.n != tile.n).then(|| Warning {
+            text: format!(
+                "{packs} packs of tile {tile} ran on the {}×{} kernel: {}",
+                kernel.m,
+                kernel.n,
+                if is_persistent(plan) && kernels.len() > 1 {
+                    "a persistent kernel of several shapes holds one n for each m"
+                } else {
+                    "there is no kernel of that shape here (its registers spill, or its CTA takes other heads)"
+                }
+            ),
+        })
+    });
+    differing.collect()
+}

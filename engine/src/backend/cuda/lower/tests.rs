@@ -1,0 +1,153 @@
+use super::*;
+use crate::pack::{self, PackInput, PackOptions};
+use crate::plan::{self, Launch, PlanChoice, Strategy};
+use crate::tile::TileRule;
+use crate::workload::{PrefixTree, parse_tree};
+use crate::{hw, tile};
+
+fn planned(
+    text: &str,
+    (query_heads, kv_heads): (u32, u32),
+    scheduler: &str,
+    strategy: Strategy,
+) -> (Batch, Result<LaunchPlan>) {
+    let shape = AttentionShape { query_heads, kv_heads, block_size: 16, ..AttentionShape::default() };
+    let batch = parse_tree(text, shape).unwrap().build().unwrap();
+    let tree = PrefixTree::of(&batch);
+    let device = hw::find("h200-sxm").unwrap();
+    let tiles = tile::solve(device, shape.head_dim, shape.dtype);
+    let scheduler = pack::find(scheduler).unwrap();
+    let rule: TileRule = scheduler.tile_rule();
+    let input = PackInput {
+        batch: &batch,
+        tree: &tree,
+        device,
+        tiles: &tiles,
+        max_rows: rule.max_rows(&tiles),
+        fixed_tile: None,
+        options: &PackOptions::default(),
+        explain: false,
+    };
+    let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
+    let plan = scheduler.pack(&input).and_then(|packing| plan::build(&input, &packing, &choice));
+    (batch, plan)
+}
+
+fn small() -> (Batch, LaunchPlan) {
+    let (batch, plan) = planned("1,8,64_256,512,64", (32, 8), "pat", Strategy::Serial);
+    (batch, plan.unwrap())
+}
+
+/// As [`small`], the first launch cut in two: its first pack in tiles of 64×128, which run on the kernel of
+/// 64×64 as the others do.
+fn sharing() -> (Batch, LaunchPlan) {
+    let (batch, mut plan) = small();
+    let (wide, first) = (Tile { m: 64, n: 128 }, plan.launches[0].clone());
+    assert_eq!(first.kind, LaunchKind::Attention(Tile { m: 64, n: 64 }));
+    assert!(first.packs_end - first.packs_begin > 1);
+    let cut = first.packs_begin + 1;
+    plan.packs[plan.order[first.packs_begin as usize].at()].tile = wide;
+    plan.launches[0].packs_begin = cut;
+    plan.launches.insert(0, Launch { kind: LaunchKind::Attention(wide), packs_end: cut, ..first });
+    for launch in plan.launches.iter_mut().filter(|launch| !launch.after.is_empty()) {
+        launch.after.iter_mut().for_each(|after| *after += 1);
+        launch.after.insert(0, 0);
+    }
+    (batch, plan)
+}
+
+#[test]
+fn launch_i_of_the_plan_is_launch_i_on_the_gpu_also_where_two_share_a_kernel() {
+    let (batch, plan) = sharing();
+    let lowered = lower(&batch, &plan).unwrap();
+    assert_eq!(lowered.launches.len(), plan.launches.len());
+    for (own, launch) in lowered.launches.iter().zip(&plan.launches) {
+        assert_eq!((own.stream, &own.after), (launch.stream, &launch.after));
+        let KernelWork::Packs(packs) = &own.work else {
+            assert!(launch.kind.is_merge());
+            continue;
+        };
+        let places: Vec<u32> = packs.iter().map(|pack| lowered.place_of[*pack as usize]).collect();
+        assert_eq!(places, (launch.packs_begin..launch.packs_end).collect::<Vec<_>>());
+        assert!(packs.iter().all(|pack| lowered.packs[*pack as usize].tile == lowered.packs[packs[0] as usize].tile));
+    }
+    let tile = |launch: usize| match &lowered.launches[launch].work {
+        KernelWork::Packs(packs) => lowered.packs[packs[0] as usize].tile,
+        work => panic!("{work:?}"),
+    };
+    assert_eq!(tile(0), tile(1), "both run on the kernel of 64×64");
+}
+
+#[test]
+fn plans_of_the_same_shapes_share_a_persistent_kernel_whichever_comes_first() {
+    let (batch, plan) = planned("1,8,64_256,512,64", (32, 8), "min-traffic", Strategy::Fused);
+    let mut plan = plan.unwrap();
+    let forward = lower(&batch, &plan).unwrap();
+    plan.order.reverse();
+    let backward = lower(&batch, &plan).unwrap();
+    assert!(forward.tiles.len() > 1 && forward.packs[0].tile != backward.packs[0].tile, "{:?}", forward.tiles);
+    assert_eq!(forward.tiles, backward.tiles);
+}
+
+/// Follows the merges without numbers: which partials have gone into which slot, and into each output.
+fn assert_all_merged(plan: &LaunchPlan, lowered: &Lowered) {
+    let mut holds: Vec<Vec<u32>> = (0..plan.queries.len() as u32).map(|slot| vec![slot]).collect();
+    let mut outputs: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let merge =
+        |launch: &KernelLaunch| if let KernelWork::Merge(rows) = &launch.work { Some(rows.clone()) } else { None };
+    for rows in lowered.launches.iter().filter_map(merge) {
+        for (run, target) in rows.offsets.windows(2).zip(&rows.targets) {
+            let slots = &rows.slots[run[0] as usize..run[1] as usize];
+            let joined: Vec<u32> = slots.iter().flat_map(|slot| holds[*slot as usize].clone()).collect();
+            if target & MergeRows::TO_SLOT == 0 {
+                assert!(outputs.insert(*target, joined).is_none(), "query {target} has two outputs");
+            } else {
+                holds[(target & !MergeRows::TO_SLOT) as usize] = joined;
+            }
+        }
+    }
+    for query in 0..plan.merge.starts.len() - 1 {
+        let mut wanted = plan.merge.of(crate::units::QueryIdx::from(query)).to_vec();
+        let mut got = outputs.remove(&(query as u32)).unwrap_or_else(|| {
+            assert_eq!(wanted.len(), 1, "{}: the partials of query {query} are not joined", plan.scheduler);
+            wanted.clone()
+        });
+        wanted.sort_unstable();
+        got.sort_unstable();
+        assert_eq!(got, wanted, "query {query}");
+    }
+}
+
+#[test]
+fn every_system_is_lowered_whole_or_refused_by_name() {
+    let mut ran = std::collections::BTreeSet::new();
+    for (text, heads) in [
+        ("1,4,16_256,64,48", (8, 8)),
+        ("1,4,16_4096,64,48", (32, 8)),
+        ("2,6_64,2000", (4, 4)),
+        ("1,32_1024,32", (32, 8)),
+    ] {
+        for scheduler in pack::schedulers().iter().map(|scheduler| scheduler.name()) {
+            for strategy in Strategy::ANY_BATCH {
+                let (batch, Ok(plan)) = planned(text, heads, scheduler, strategy) else { continue };
+                let lowered = match lower(&batch, &plan) {
+                    Ok(lowered) => lowered,
+                    Err(Error::Unsupported { limit, .. }) => {
+                        assert!(!limit.is_empty());
+                        continue;
+                    }
+                    Err(error) => panic!("{scheduler}: {error}"),
+                };
+                let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap();
+                lowered.arrays().check(&shape(&batch.shape), blocks).unwrap();
+                assert_eq!(lowered.launches.len(), plan.launches.len(), "{scheduler}");
+                if strategy != Strategy::Fused {
+                    assert_all_merged(&plan, &lowered);
+                    ran.insert(scheduler);
+                }
+            }
+        }
+    }
+    let refused: Vec<&str> = pack::schedulers().iter().map(|s| s.name()).filter(|name| !ran.contains(name)).collect();
+    assert!(refused.is_empty(), "{refused:?} do not run on the GPU under any strategy");
+}

@@ -1,0 +1,283 @@
+//! From a checked plan to launches: kernels compiled and loaded, lists uploaded, parameters filled in.
+
+use crate::cache::{KvCache, tensor_map};
+use crate::call::{CallOptions, KernelInfo, Params, Ready};
+use crate::compile::Compiler;
+use crate::error::KernelError;
+use crate::gpu::{DeviceBuffer, Function, Gpu};
+use crate::lists::{entries, heads_per_item, items, merge_rows, owners, pack_queries, prefill_items};
+use crate::params::{DecodeParams, Item, MergeParams, PackQuery, PrefillParams};
+use crate::plan::{DecodeShape, Launch, MergeRows, PlanArrays, Tile, Work};
+use crate::spec::{KernelSpec, PrefillSpec};
+use crate::trace::TraceBuffer;
+
+/// What all launches of a call read and write.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) part_out: DeviceBuffer,
+    pub(crate) part_lse: DeviceBuffer,
+    /// Lists and counters.
+    lists: Vec<DeviceBuffer>,
+}
+
+impl Shared {
+    /// Keeps a buffer for as long as the call lives.
+    fn keep(&mut self, buffer: DeviceBuffer) -> u64 {
+        let address = buffer.address();
+        self.lists.push(buffer);
+        address
+    }
+}
+
+/// Makes the launches of one call.
+pub(crate) struct Builder<'a> {
+    gpu: &'a Gpu,
+    compiler: &'a Compiler,
+    shape: &'a DecodeShape,
+    cache: &'a KvCache,
+    plan: &'a PlanArrays<'a>,
+    options: &'a CallOptions,
+    pub(crate) shared: Shared,
+    decode: DecodeParams,
+    /// Of each slot of the plan.
+    owners: Vec<PackQuery>,
+    /// Of each query of each pack, in the plan's order.
+    pack_queries: Vec<PackQuery>,
+    query_index: u64,
+    merges: u32,
+    merged_rows: u32,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(
+        gpu: &'a Gpu,
+        compiler: &'a Compiler,
+        shape: &'a DecodeShape,
+        cache: &'a KvCache,
+        plan: &'a PlanArrays<'a>,
+        options: &'a CallOptions,
+    ) -> Result<Self, KernelError> {
+        let owners = owners(plan);
+        let pack_queries = pack_queries(plan, &owners);
+        let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
+        let mut shared = Shared {
+            part_out: gpu.allocate(slot_rows * shape.head_dim as usize * 4)?,
+            part_lse: gpu.allocate(slot_rows * 4)?,
+            lists: Vec::new(),
+        };
+        let [stride_block, stride_head, stride_token] = cache.strides(shape);
+        let decode = DecodeParams {
+            k: cache.k.address(),
+            v: cache.v.address(),
+            part_out: shared.part_out.address(),
+            part_lse: shared.part_lse.address(),
+            pack_queries: shared.keep(gpu.upload(&pack_queries)?),
+            block_ids: shared.keep(gpu.upload(plan.block_ids)?),
+            arrivals: shared.keep(gpu.upload(&vec![0_u32; (plan.num_queries * shape.kv_heads) as usize])?),
+            stride_block,
+            stride_head,
+            stride_token,
+            q_heads: shape.q_heads,
+            kv_heads: shape.kv_heads,
+            group_shift: shape.group().trailing_zeros(),
+            block_shift: shape.block_size.trailing_zeros(),
+            scale_log2: shape.scale * std::f32::consts::LOG2_E,
+            // Marking costs 3 % of the bandwidth and keeps partials in L2: only where there are some.
+            read_once: u32::from(pack_queries.iter().any(|query| query.count > 1)),
+            ..DecodeParams::default()
+        };
+        let query_index = shared.keep(gpu.upload(plan.query_index)?);
+        let none = (0, 0);
+        Ok(Self {
+            gpu,
+            compiler,
+            shape,
+            cache,
+            plan,
+            options,
+            shared,
+            decode,
+            owners,
+            pack_queries,
+            query_index,
+            merges: none.0,
+            merged_rows: none.1,
+        })
+    }
+
+    /// Where rows come from, and where they and the trace go.
+    pub(crate) fn writes_to(
+        &mut self,
+        queries: &DeviceBuffer,
+        (out, out_lse): (&DeviceBuffer, &DeviceBuffer),
+        trace: &TraceBuffer,
+    ) {
+        self.decode.queries = queries.address();
+        self.decode.out = out.address();
+        self.decode.out_lse = out_lse.address();
+        self.decode.trace = trace.address();
+        self.decode.trace_capacity = trace.capacity();
+    }
+
+    /// One launch of the plan.
+    pub(crate) fn launch(&mut self, launch: &Launch) -> Result<Ready, KernelError> {
+        let mut ready = match &launch.work {
+            Work::Packs(packs) => self.packs(packs),
+            Work::Queue(packs) => self.queue(packs, launch.sms),
+            Work::Prefill(tasks) => self.prefill(tasks, launch.sms),
+            Work::Merge(rows) => self.merge(rows),
+        }?;
+        ready.programmatic = launch.programmatic;
+        Ok(ready)
+    }
+
+    fn traces(&self) -> bool {
+        self.options.trace_capacity > 0
+    }
+
+    /// SMs that a persistent grid is for.
+    fn sms(&self, wanted: Option<u32>) -> u32 {
+        wanted.map_or(self.gpu.info().sms, |sms| sms.clamp(1, self.gpu.info().sms))
+    }
+
+    /// One CTA an item, all of one tile.
+    fn packs(&mut self, packs: &[u32]) -> Result<Ready, KernelError> {
+        let tile = packs.first().and_then(|pack| self.plan.tiles.get(self.plan.packs[*pack as usize].tile as usize));
+        let tiles: Vec<Tile> = tile.copied().into_iter().collect();
+        let items = items(self.plan, packs, self.shape.kv_heads, |_| 0, |_| 1);
+        let grid = items.len() as u32;
+        let (spec, function) = self.decode_kernel(&tiles, false)?;
+        self.decode(&spec, function, &items, grid)
+    }
+
+    /// A persistent grid over a queue of items of the tiles that its packs have.
+    fn queue(&mut self, packs: &[u32], sms: Option<u32>) -> Result<Ready, KernelError> {
+        let plan = self.plan;
+        let used = |tile: &usize| packs.iter().any(|pack| plan.packs[*pack as usize].tile as usize == *tile);
+        let used: Vec<usize> = (0..plan.tiles.len()).filter(used).collect();
+        let tiles: Vec<Tile> = used.iter().map(|tile| plan.tiles[*tile]).collect();
+        let (spec, function) = self.decode_kernel(&tiles, true)?;
+        let lanes = self.sms(sms) * function.ctas_per_sm()?.max(1);
+        let (kv_heads, wanted) = (self.shape.kv_heads, self.options.item_tokens);
+        let heads = |tokens: u32| heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted);
+        let number = |tile: u32| used.iter().position(|own| *own == tile as usize).unwrap_or(0) as u32;
+        let items = items(plan, packs, kv_heads, number, heads);
+        let grid = (items.len() as u32).min(lanes);
+        self.decode(&spec, function, &items, grid)
+    }
+
+    /// The decode kernel for these tiles, loaded.
+    fn decode_kernel(&self, tiles: &[Tile], fused: bool) -> Result<(KernelSpec, Function), KernelError> {
+        let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, self.traces());
+        spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
+        spec.defines.clone_from(&self.options.defines);
+        let function = self.gpu.load(&self.compiler.decode(&spec)?)?;
+        Ok((spec, function))
+    }
+
+    fn decode(
+        &mut self,
+        spec: &KernelSpec,
+        function: Function,
+        items: &[Item],
+        grid: u32,
+    ) -> Result<Ready, KernelError> {
+        let (gpu, shape, cache) = (self.gpu, self.shape, self.cache);
+        let mut params = self.decode;
+        if gpu.arch().bulk_copies() {
+            // One box serves all tiles of the kernel: it divides the block and every n.
+            let shared = spec.tiles.iter().filter(|t| t.heads_together() == 1);
+            let tokens = shared.map(|t| t.n).fold(shape.block_size, u32::min);
+            params.box_shift = tokens.trailing_zeros();
+            params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;
+            params.v_map = tensor_map(&cache.v, shape, cache, tokens, 1)?;
+            params.k_map4 = tensor_map(&cache.k, shape, cache, 16, 4)?;
+            params.v_map4 = tensor_map(&cache.v, shape, cache, 16, 4)?;
+        }
+        let wide = |tile: u32| spec.tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
+        let tokens = |tile| if wide(tile) { 16 } else { 1 << params.box_shift };
+        let list = entries(items, &self.pack_queries, self.plan.block_ids, tokens, shape.block_size);
+        params.entries = self.shared.keep(gpu.upload(&list)?);
+        params.queue = self.shared.keep(gpu.upload(&[0_u32; 4])?);
+        params.num_items = items.len() as u32;
+        let info = self.info(&function, spec.tiles.clone(), grid)?;
+        Ok(Ready { function, params: Params::Decode(Box::new(params)), grid, info, programmatic: false })
+    }
+
+    fn info(&self, function: &Function, tiles: Vec<Tile>, grid: u32) -> Result<KernelInfo, KernelError> {
+        Ok(KernelInfo { tiles, resources: function.resources(), ctas_per_sm: function.ctas_per_sm()?, grid })
+    }
+
+    fn merge(&mut self, merge: &MergeRows) -> Result<Ready, KernelError> {
+        let (gpu, shape, base) = (self.gpu, self.shape, self.decode);
+        let function = gpu.load(&self.compiler.merge(shape.head_dim, shape.dtype, self.traces())?)?;
+        let (rows, slots) = merge_rows(merge, &self.owners);
+        let params = MergeParams {
+            part_out: base.part_out,
+            part_lse: base.part_lse,
+            rows: self.shared.keep(gpu.upload(&rows)?),
+            row_slots: if slots.is_empty() { 0 } else { self.shared.keep(gpu.upload(&slots)?) },
+            out: base.out,
+            out_lse: base.out_lse,
+            trace: base.trace,
+            trace_capacity: base.trace_capacity,
+            q_heads: shape.q_heads,
+            group_shift: shape.group().trailing_zeros(),
+            number: self.merges,
+            trace_begin: self.plan.merge_places(shape) + self.merged_rows,
+            unused: 0,
+        };
+        let grid = rows.len() as u32;
+        self.merges += 1;
+        self.merged_rows += grid;
+        let info = self.info(&function, Vec::new(), grid)?;
+        Ok(Ready { function, params: Params::Merge(params), grid, info, programmatic: false })
+    }
+
+    fn prefill(&mut self, tasks: &[u32], sms: Option<u32>) -> Result<Ready, KernelError> {
+        let (gpu, shape, cache, base) = (self.gpu, self.shape, self.cache, self.decode);
+        let spec = PrefillSpec {
+            defines: self.options.defines.clone(),
+            ..PrefillSpec::new(shape.head_dim, shape.dtype, self.traces())
+        };
+        let function = gpu.load(&self.compiler.prefill(&spec)?)?;
+        let (items, num_folded) = prefill_items(self.plan, tasks);
+        let all_merged: u32 = self.plan.launches.iter().map(Launch::merge_rows).sum();
+        let mut params = PrefillParams {
+            queries: base.queries,
+            k: base.k,
+            v: base.v,
+            out: base.out,
+            out_lse: base.out_lse,
+            part_out: base.part_out,
+            part_lse: base.part_lse,
+            items: self.shared.keep(gpu.upload(&items)?),
+            rows: self.query_index,
+            block_ids: base.block_ids,
+            queue: self.shared.keep(gpu.upload(&[0_u32; 4])?),
+            trace: base.trace,
+            stride_block: base.stride_block,
+            stride_head: base.stride_head,
+            stride_token: base.stride_token,
+            num_items: items.len() as u32,
+            q_heads: shape.q_heads,
+            group: shape.group(),
+            block_shift: base.block_shift,
+            scale_log2: base.scale_log2,
+            trace_capacity: base.trace_capacity,
+            trace_begin: self.plan.merge_places(shape) + all_merged,
+            num_folded,
+            ..PrefillParams::default()
+        };
+        if self.compiler.arch().warpgroups() {
+            let tokens = shape.block_size.min(spec.tokens(self.compiler.arch()));
+            params.box_shift = tokens.trailing_zeros();
+            params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;
+            params.v_map = tensor_map(&cache.v, shape, cache, tokens, 1)?;
+        }
+        let of_kv_head = (params.num_items - num_folded) * params.group + num_folded;
+        let grid = (of_kv_head * shape.kv_heads).min(self.sms(sms) * function.ctas_per_sm()?.max(1));
+        let info = self.info(&function, Vec::new(), grid)?;
+        Ok(Ready { function, params: Params::Prefill(Box::new(params)), grid, info, programmatic: false })
+    }
+}

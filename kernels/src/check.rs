@@ -1,0 +1,384 @@
+//! The one place where the arrays of a plan are checked, so that no launch can read or write out of bounds, and so that
+//! each row and each partial is written once and merged where it belongs.
+
+use crate::error::KernelError;
+use crate::plan::{DecodeShape, Launch, MergeRows, PlanArrays, PrefillTask, TaskRows, Work};
+use crate::spec::PrefillSpec;
+
+/// No kernel takes more tokens at a time.
+const LARGEST_TILE: u32 = 128;
+
+/// So that sums of positions stay within 32 bits.
+const LARGEST_POSITION: u32 = 1 << 30;
+
+/// What is wrong, for whom to say where.
+type Wrong = String;
+
+impl PlanArrays<'_> {
+    /// Checks every index against the array it points into, that each slot is written once and merged at the row that
+    /// it belongs to, and that every pack and task is launched once.
+    ///
+    /// # Errors
+    /// [`KernelError::Plan`] with what is wrong.
+    pub fn check(&self, shape: &DecodeShape, blocks_in_cache: u32) -> Result<(), KernelError> {
+        self.find_wrong(shape, blocks_in_cache).map_err(KernelError::Plan)
+    }
+
+    fn find_wrong(&self, shape: &DecodeShape, blocks_in_cache: u32) -> Result<(), Wrong> {
+        let mut owners = self.query_slots()?;
+        let mut written = Written { slots: vec![false; owners.len()], rows: vec![false; self.rows() as usize] };
+        for (number, pack) in self.packs.iter().enumerate() {
+            let Some(tile) = self.tiles.get(pack.tile as usize) else {
+                return Err(format!("pack {number} names tile {} of {}", pack.tile, self.tiles.len()));
+            };
+            if pack.num_queries == 0 || pack.num_queries * shape.group() > tile.m {
+                return Err(format!("pack {number}: {} queries do not fit {} rows", pack.num_queries, tile.m));
+            }
+            let queries = slice(self.query_index, pack.query_begin, pack.num_queries);
+            let queries = queries.ok_or_else(|| format!("pack {number} runs past the query list"))?;
+            let end = pack.block_begin.saturating_add(pack.kv_tokens.div_ceil(shape.block_size));
+            self.check_blocks((pack.block_begin, end), blocks_in_cache)
+                .map_err(|why| format!("pack {number} {why}"))?;
+            for (slot, query) in (pack.slot_begin..).zip(queries) {
+                written.slot(&owners, slot, *query).map_err(|why| format!("pack {number} {why}"))?;
+            }
+        }
+        for (number, task) in self.tasks.iter().enumerate() {
+            self.check_task(task, shape, blocks_in_cache, &mut owners, &mut written)
+                .map_err(|why| format!("prefill task {number} {why}"))?;
+        }
+        if let Some(slot) = written.slots.iter().position(|w| !w) {
+            return Err(format!("nothing writes slot {slot}"));
+        }
+        self.check_launches()?;
+        for rows in self.launches.iter().filter_map(Launch::merge) {
+            check_merge(rows, &owners, &mut written)?;
+        }
+        match written.rows.iter().skip(self.num_queries as usize).position(|w| !w) {
+            Some(row) => Err(format!("nothing computes prefill row {row}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The row of each slot, from the merge lists; those of prefill rows are found with their tasks.
+    fn query_slots(&self) -> Result<Vec<u32>, Wrong> {
+        if self.merge_offsets.len() != self.num_queries as usize + 1 {
+            return Err(format!("{} merge offsets for {} queries", self.merge_offsets.len(), self.num_queries));
+        }
+        let mut owners = vec![u32::MAX; self.num_slots as usize];
+        for (query, run) in self.merge_offsets.windows(2).enumerate() {
+            let Some(slots) = self.merge_slots.get(run[0] as usize..run[1] as usize) else {
+                return Err(format!("query {query} merges {}..{} of {}", run[0], run[1], self.merge_slots.len()));
+            };
+            if slots.is_empty() && self.prefill_rows == 0 {
+                return Err(format!("query {query} is in no pack; give it one with 0 tokens"));
+            }
+            for &slot in slots {
+                match owners.get_mut(slot as usize) {
+                    Some(owner) if *owner == u32::MAX => *owner = query as u32,
+                    _ => return Err(format!("slot {slot} of {} is merged twice or does not exist", self.num_slots)),
+                }
+            }
+        }
+        owners.resize((self.num_slots + self.prefill_slots) as usize, u32::MAX);
+        Ok(owners)
+    }
+
+    fn check_task(
+        &self,
+        task: &PrefillTask,
+        shape: &DecodeShape,
+        blocks_in_cache: u32,
+        owners: &mut [u32],
+        written: &mut Written,
+    ) -> Result<(), Wrong> {
+        if task.num_rows == 0 || task.num_rows > PrefillSpec::ROWS {
+            return Err(format!("has {} rows; 1 to {} fit", task.num_rows, PrefillSpec::ROWS));
+        }
+        let unit = shape.block_size.min(LARGEST_TILE);
+        if task.kv_begin > task.kv_end || (task.kv_begin < task.kv_end && !task.kv_begin.is_multiple_of(unit)) {
+            return Err(format!("reads tokens {}..{}; they begin at a multiple of {unit}", task.kv_begin, task.kv_end));
+        }
+        if task.kv_end.max(task.position) > LARGEST_POSITION {
+            return Err(format!("reaches token {}; {LARGEST_POSITION} is the last", task.kv_end.max(task.position)));
+        }
+        let blocks = (task.kv_begin / shape.block_size, task.kv_end.div_ceil(shape.block_size));
+        let blocks = (task.block_begin.saturating_add(blocks.0), task.block_begin.saturating_add(blocks.1));
+        self.check_blocks(blocks, blocks_in_cache)?;
+        let folds = if matches!(task.rows, TaskRows::Folded(_)) { shape.group() } else { 1 };
+        if !task.num_rows.is_multiple_of(folds) {
+            return Err(format!("folds {} rows of {folds} heads", task.num_rows));
+        }
+        for nth in 0..task.num_rows / folds {
+            let row = self.row(task, nth).filter(|row| *row < self.rows());
+            let row = row.ok_or_else(|| format!("has a row past the {} there are", self.rows()))?;
+            match task.slots {
+                None => {
+                    written.row(row)?;
+                    // A query's only partial is its output.
+                    for slot in self.slots_of(row) {
+                        written.slot(owners, *slot, row)?;
+                    }
+                }
+                Some(slots) => {
+                    let slot = u64::from(slots.begin) + u64::from(nth) * u64::from(slots.step);
+                    let slot = u32::try_from(slot).map_err(|_| "writes to a slot past the last".to_owned())?;
+                    // A prefill row's slot belongs to whoever writes it.
+                    if let Some(owner) = owners.get_mut(slot as usize).filter(|_| slot >= self.num_slots) {
+                        *owner = row;
+                    }
+                    written.slot(owners, slot, row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Row (or query, where heads are folded) `nth` of a task.
+    fn row(&self, task: &PrefillTask, nth: u32) -> Option<u32> {
+        match task.rows {
+            TaskRows::From(row) => row.checked_add(nth),
+            TaskRows::Listed(at) | TaskRows::Folded(at) => self.query_index.get(at.checked_add(nth)? as usize).copied(),
+        }
+    }
+
+    /// Slots of a query; none of a prefill row.
+    fn slots_of(&self, row: u32) -> &[u32] {
+        let run = self.merge_offsets.get(row as usize).zip(self.merge_offsets.get(row as usize + 1));
+        run.and_then(|(begin, end)| self.merge_slots.get(*begin as usize..*end as usize)).unwrap_or(&[])
+    }
+
+    fn check_blocks(&self, (begin, end): (u32, u32), blocks_in_cache: u32) -> Result<(), Wrong> {
+        let blocks = self.block_ids.get(begin.min(end) as usize..end as usize);
+        match blocks.ok_or("runs past the block list")?.iter().find(|block| **block >= blocks_in_cache) {
+            Some(block) => Err(format!("reads block {block} of {blocks_in_cache}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Every pack and every task is in one launch, and launches wait for earlier ones.
+    fn check_launches(&self) -> Result<(), Wrong> {
+        let (mut packs, mut tasks) = (vec![false; self.packs.len()], vec![false; self.tasks.len()]);
+        for (at, launch) in self.launches.iter().enumerate() {
+            let once = |all: &mut Vec<bool>, some: &[u32]| {
+                let free = |one: &u32| all.get_mut(*one as usize).is_some_and(|taken| !std::mem::replace(taken, true));
+                if some.iter().all(free) {
+                    Ok(())
+                } else {
+                    Err(format!("launch {at} takes what is not there, or taken"))
+                }
+            };
+            match &launch.work {
+                Work::Packs(some) => {
+                    once(&mut packs, some)?;
+                    let tile = |pack: &u32| self.packs[*pack as usize].tile;
+                    if some.windows(2).any(|two| tile(&two[0]) != tile(&two[1])) {
+                        return Err(format!("launch {at} has packs of several tiles"));
+                    }
+                }
+                Work::Queue(some) => once(&mut packs, some)?,
+                Work::Prefill(some) => once(&mut tasks, some)?,
+                Work::Merge(_) => {}
+            }
+            if launch.after.iter().any(|before| *before as usize >= at) {
+                return Err(format!("launch {at} waits for a later one"));
+            }
+        }
+        match (packs.iter().position(|taken| !taken), tasks.iter().position(|taken| !taken)) {
+            (Some(pack), _) => Err(format!("no launch has pack {pack}")),
+            (_, Some(task)) => Err(format!("no launch has prefill task {task}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What has been written so far.
+struct Written {
+    slots: Vec<bool>,
+    rows: Vec<bool>,
+}
+
+impl Written {
+    fn slot(&mut self, owners: &[u32], slot: u32, row: u32) -> Result<(), Wrong> {
+        match (owners.get(slot as usize), self.slots.get_mut(slot as usize)) {
+            (Some(owner), Some(written)) if *owner == row && !*written => {
+                *written = true;
+                Ok(())
+            }
+            _ => Err(format!("writes slot {slot}, which is not that of its row {row}")),
+        }
+    }
+
+    fn row(&mut self, row: u32) -> Result<(), Wrong> {
+        match self.rows.get_mut(row as usize) {
+            Some(written) if !*written => {
+                *written = true;
+                Ok(())
+            }
+            _ => Err(format!("writes row {row} where something else is written")),
+        }
+    }
+}
+
+fn check_merge(rows: &MergeRows, owners: &[u32], written: &mut Written) -> Result<(), Wrong> {
+    if rows.offsets.len() != rows.targets.len() + 1 {
+        return Err(format!("merge row {} has no target", rows.targets.len()));
+    }
+    for (at, (slots, target)) in rows.rows().enumerate() {
+        let bad = |what: &str| Err(format!("merge row {at} {what}"));
+        let own = |slot: u32| owners.get(slot as usize).copied();
+        let Some(row) = slots.first().and_then(|slot| own(*slot)) else { return bad("joins nothing") };
+        let to_slot = target & MergeRows::TO_SLOT != 0;
+        let to = if to_slot { own(target & !MergeRows::TO_SLOT) } else { Some(target) };
+        if to != Some(row) || slots.iter().any(|slot| own(*slot) != Some(row)) {
+            return bad("joins partials of several rows, or gives them to another");
+        }
+        if !to_slot {
+            written.row(row).map_err(|why| format!("merge row {at} {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn slice(of: &[u32], begin: u32, len: u32) -> Option<&[u32]> {
+    of.get(begin as usize..(begin as usize).checked_add(len as usize)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Dtype, PackTask, RowSlots, Tile};
+
+    const SHAPE: DecodeShape =
+        DecodeShape { q_heads: 8, kv_heads: 2, head_dim: 64, dtype: Dtype::F16, block_size: 16, scale: 0.125 };
+    const PACK: PackTask =
+        PackTask { query_begin: 0, num_queries: 2, block_begin: 0, kv_tokens: 20, slot_begin: 0, tile: 0 };
+    /// 20 rows at the end of 60 tokens.
+    const TASK: PrefillTask = PrefillTask {
+        rows: TaskRows::From(2),
+        num_rows: 20,
+        block_begin: 0,
+        kv_begin: 0,
+        kv_end: 60,
+        position: 40,
+        slots: None,
+    };
+
+    fn plan<'a>(packs: &'a [PackTask], slots: &'a [u32], launches: &'a [Launch]) -> PlanArrays<'a> {
+        PlanArrays {
+            tiles: &[Tile { m: 16, n: 32 }],
+            packs,
+            query_index: &[0, 1],
+            block_ids: &[0, 3, 2, 1],
+            merge_offsets: &[0, 1, 2],
+            merge_slots: slots,
+            num_queries: 2,
+            num_slots: 2,
+            launches,
+            ..PlanArrays::default()
+        }
+    }
+
+    fn says(plan: &PlanArrays<'_>) -> String {
+        plan.check(&SHAPE, 4).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    fn merge(slots: &[u32], target: u32) -> Work {
+        let mut rows = MergeRows::default();
+        rows.push(slots, target);
+        Work::Merge(rows)
+    }
+
+    #[test]
+    fn a_sound_plan_passes_and_damaged_ones_do_not() {
+        let one = [Launch::new(Work::Packs(vec![0]))];
+        assert_eq!(says(&plan(&[PACK], &[0, 1], &one)), "");
+        assert!(says(&plan(&[PACK], &[1, 0], &one)).contains("not that of its row"), "slots exchanged");
+        assert!(says(&plan(&[PACK], &[0, 0], &one)).contains("merged twice"));
+        assert!(plan(&[PACK], &[0, 1], &one).check(&SHAPE, 3).is_err(), "block outside the cache");
+        let long = PackTask { kv_tokens: 80, ..PACK };
+        assert!(says(&plan(&[long], &[0, 1], &one)).contains("past the block list"));
+        let single = PackTask { num_queries: 1, ..PACK };
+        let both = [Launch::new(Work::Queue(vec![0, 1]))];
+        assert!(says(&plan(&[single; 2], &[0, 1], &both)).contains("slot 0"), "slot written twice");
+    }
+
+    #[test]
+    fn every_pack_is_launched_once_and_after_what_came_before() {
+        let packs =
+            [PackTask { num_queries: 1, ..PACK }, PackTask { num_queries: 1, query_begin: 1, slot_begin: 1, ..PACK }];
+        let check = |launches: &[Launch]| says(&plan(&packs, &[0, 1], launches));
+        let launch = |packs: &[u32]| Launch::new(Work::Packs(packs.to_vec()));
+        assert_eq!(check(&[launch(&[1]), launch(&[0])]), "");
+        assert!(check(&[launch(&[1])]).contains("no launch has pack 0"));
+        assert!(check(&[launch(&[0, 1]), launch(&[1])]).contains("launch 1 takes"));
+        assert!(check(&[launch(&[0, 2])]).contains("launch 0 takes"));
+        let early = Launch { after: vec![1], ..launch(&[0]) };
+        assert!(check(&[early, launch(&[1])]).contains("waits for a later one"));
+    }
+
+    #[test]
+    fn merge_rows_stay_with_their_row() {
+        let check = |work: Work| says(&plan(&[PACK], &[0, 1], &[Launch::new(Work::Packs(vec![0])), Launch::new(work)]));
+        assert_eq!(check(merge(&[1], 1)), "");
+        assert_eq!(check(merge(&[1], MergeRows::TO_SLOT | 1)), "");
+        assert!(check(merge(&[1], 0)).contains("gives them to another"));
+        assert!(check(merge(&[0, 1], 0)).contains("several rows"));
+        assert!(check(merge(&[], 0)).contains("joins nothing"));
+        assert!(check(merge(&[1], MergeRows::TO_SLOT | 7)).contains("gives them to another"));
+    }
+
+    fn prefill<'a>(tasks: &'a [PrefillTask], launches: &'a [Launch]) -> PlanArrays<'a> {
+        PlanArrays { tasks, prefill_rows: 20, ..plan(&[PACK], &[0, 1], launches) }
+    }
+
+    #[test]
+    fn damaged_prefill_tasks_are_named() {
+        let launches = [Launch::new(Work::Packs(vec![0])), Launch::new(Work::Prefill(vec![0]))];
+        let check = |task: PrefillTask| says(&prefill(&[task], &launches));
+        assert_eq!(check(TASK), "");
+        let damages = [
+            (PrefillTask { num_rows: 0, ..TASK }, "has 0 rows"),
+            (PrefillTask { num_rows: 129, ..TASK }, "has 129 rows"),
+            (PrefillTask { kv_end: 65, ..TASK }, "past the block list"),
+            (PrefillTask { kv_begin: 8, ..TASK }, "a multiple of 16"),
+            (PrefillTask { kv_begin: 61, ..TASK }, "tokens 61..60"),
+            (PrefillTask { position: u32::MAX, ..TASK }, "reaches token"),
+            (PrefillTask { rows: TaskRows::From(3), ..TASK }, "a row past the 22"),
+            (PrefillTask { num_rows: 19, ..TASK }, "nothing computes prefill row 19"),
+            (PrefillTask { slots: Some(RowSlots { begin: 0, step: 1 }), ..TASK }, "not that of its row"),
+            (PrefillTask { rows: TaskRows::Listed(2), num_rows: 1, ..TASK }, "a row past"),
+            (PrefillTask { rows: TaskRows::Folded(0), num_rows: 6, ..TASK }, "folds 6 rows of 4"),
+        ];
+        for (task, wanted) in damages {
+            let said = check(task);
+            assert!(said.contains(wanted), "{said} does not say '{wanted}'");
+        }
+    }
+
+    #[test]
+    fn partials_of_prefill_rows_are_merged_once_at_their_own() {
+        let split = |begin, (kv_begin, kv_end)| PrefillTask {
+            kv_begin,
+            kv_end,
+            slots: Some(RowSlots { begin, step: 2 }),
+            ..TASK
+        };
+        let tasks = [split(2, (0, 32)), split(3, (32, 60))];
+        let check = |change: &dyn Fn(&mut MergeRows)| {
+            let mut rows = MergeRows::default();
+            (0..20).for_each(|row| rows.push(&[2 + 2 * row, 3 + 2 * row], 2 + row));
+            change(&mut rows);
+            let work = [Work::Packs(vec![0]), Work::Prefill(vec![0, 1]), Work::Merge(rows)];
+            let launches = work.map(Launch::new);
+            says(&PlanArrays { prefill_slots: 40, ..prefill(&tasks, &launches) })
+        };
+        assert_eq!(check(&|_| {}), "");
+        assert!(check(&|rows| rows.targets[3] = 4).contains("gives them to another"));
+        let lose = |rows: &mut MergeRows| {
+            rows.targets.pop();
+            rows.offsets.pop();
+        };
+        assert!(check(&lose).contains("nothing computes prefill row 19"));
+    }
+}
