@@ -46,8 +46,7 @@ fn drawn(seed: u64) -> BatchSpec {
 fn plans(runner: &Runner, spec: &BatchSpec, scheduler: &str) -> Vec<Planned> {
     let planned = |strategy: &LaunchStrategy| {
         let device = runner.device().unwrap();
-        let options =
-            PlanOptions { scheduler: scheduler.to_owned(), strategy: *strategy, ..PlanOptions::new(device) };
+        let options = PlanOptions { scheduler: scheduler.to_owned(), strategy: *strategy, ..PlanOptions::new(device) };
         match plan_spec(spec, &options).and_then(|planned| runner.accepts(&planned).map(|()| planned)) {
             Ok(planned) => Some(planned),
             Err(Error::Unsupported { .. }) => None,
@@ -89,7 +88,10 @@ fn assert_traced(capture: &Capture) {
     for span in capture.spans.iter() {
         assert!(seen.insert((span.launch, span.cta)), "{way}: two spans of CTA {} of launch {}", span.cta, span.launch);
         assert_eq!(span.role, plan.role_of(&plan.launches[span.launch as usize], span.cta), "{way}");
-        assert!(span.begin <= span.first_tile && span.first_tile <= span.loop_end && span.loop_end <= span.end, "{way}");
+        assert!(
+            span.begin <= span.first_tile && span.first_tile <= span.loop_end && span.loop_end <= span.end,
+            "{way}"
+        );
         let free = free_at.entry((span.sm, span.slot)).or_insert(span.begin);
         assert!(*free <= span.begin, "{way}: two CTAs at once on SM {} lane {}", span.sm, span.slot);
         *free = span.end;

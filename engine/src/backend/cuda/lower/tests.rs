@@ -1,8 +1,9 @@
 use super::*;
 use crate::pack::{self, PackInput, PackOptions};
+use crate::plan::hybrid::PodChoice;
 use crate::plan::{self, Launch, PlanChoice, Strategy};
 use crate::tile::TileRule;
-use crate::workload::{PrefixTree, parse_tree};
+use crate::workload::{PrefixTree, RequestSpec, parse_tree};
 use crate::{hw, tile};
 
 fn planned(
@@ -31,6 +32,63 @@ fn planned(
     let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
     let plan = scheduler.pack(&input).and_then(|packing| plan::build(&input, &packing, &choice));
     (batch, plan)
+}
+
+/// A batch of a tree and prefill chunks (rows at the end of so many KV tokens), planned as `session` does.
+fn hybrid(text: &str, chunks: &[(u64, u64)], strategy: Strategy) -> (Batch, Result<LaunchPlan>) {
+    let shape = AttentionShape { query_heads: 16, kv_heads: 4, block_size: 16, ..AttentionShape::default() };
+    let mut spec = parse_tree(text, shape).unwrap();
+    spec.requests.extend(chunks.iter().map(|(chunk, kv)| RequestSpec::Prefill { chunk: *chunk, kv: *kv }));
+    let batch = spec.build().unwrap();
+    let tree = PrefixTree::of(&batch);
+    let device = hw::find("h200-sxm").unwrap();
+    let tiles = tile::solve(device, shape.head_dim, shape.dtype);
+    let scheduler = pack::find("min-time").unwrap();
+    let rule: TileRule = scheduler.tile_rule();
+    let input = PackInput {
+        batch: &batch,
+        tree: &tree,
+        device,
+        tiles: &tiles,
+        max_rows: rule.max_rows(&tiles),
+        fixed_tile: None,
+        options: &PackOptions::default(),
+        explain: false,
+    };
+    let choice = PlanChoice { scheduler: "min-time", strategy, rule, explain: false };
+    let plan = scheduler.pack(&input).and_then(|mut packing| {
+        let prepared = plan::hybrid::prepare(&input, &mut packing, strategy, PodChoice::default())?;
+        let mut plan = plan::build(&input, &packing, &choice)?;
+        if let Some(prepared) = prepared {
+            prepared.compose(&mut plan);
+        }
+        Ok(plan)
+    });
+    (batch, plan)
+}
+
+#[test]
+fn prefill_rows_lie_behind_the_queries_and_their_slots_behind_theirs() {
+    // One chunk that is split, and one of more rows than a task has.
+    for strategy in [Strategy::Serial, Strategy::Streams] {
+        let (batch, plan) = hybrid("1,4_256,64", &[(40, 9000), (300, 1000)], strategy);
+        let plan = plan.unwrap();
+        let lowered = lower(&batch, &plan).unwrap();
+        let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap();
+        lowered.arrays().check(&shape(&batch.shape), blocks).unwrap();
+        assert_eq!(lowered.launches.len(), plan.launches.len());
+        assert_eq!((lowered.prefill_rows, lowered.prefill_slots), (340, plan.prefill.slots));
+        assert_eq!(lowered.task_of.len(), plan.prefill.tasks.len());
+        for (task, of) in lowered.tasks.iter().zip(&lowered.task_of) {
+            let TaskOf::Prefill(number) = *of else { panic!("{of:?}") };
+            let planned = &plan.prefill.tasks[number as usize];
+            assert_eq!(
+                (task.kv_begin, task.kv_end, task.position),
+                (planned.kv_begin, planned.kv_end, planned.position)
+            );
+            assert_eq!(task.slots.is_some(), planned.slots_begin.is_some());
+        }
+    }
 }
 
 fn small() -> (Batch, LaunchPlan) {
