@@ -1,6 +1,7 @@
 // The consumer warps' loop over the tasks that the scout hands over.
 #pragma once
 #include "fold.cuh"
+#include "lean.cuh"
 #include "warpgroup.cuh"
 
 struct Consumer {
@@ -136,6 +137,41 @@ struct Consumer {
     }
 #endif
 
+    // Tile after tile with the rows on the n side.
+    template <class S>
+    __device__ __forceinline__ void lean_tiles(RowState<S>& rows, u32 tokens, const Position<S>& at, TraceSpan& span) {
+        LeanState state;
+        u32 q[kDim / 32][4], weights[2];
+        load_lean_q<S>(q, smem_address(shared.queries), at);
+        release_queries();
+        if (tokens == 0) return;
+        const LeanPlaces<S> places(at);
+        float s[4];
+        u32 k_stage = wait_stage();
+        span.first_tile();
+        lean_products<S, true, false>(s, state, q, weights, k_stage + places.k, 0);
+        release_stage();
+        lean_softmax(s, state, weights, p.scale_log2, tokens, at.lane);
+#pragma unroll 1
+        for (; tokens > S::kTokens; tokens -= S::kTokens) {
+            const u32 v_number = cursor.stage, v_stage = wait_stage();
+            cursor.advance();
+            k_stage = wait_stage();
+            lean_products<S, true, true>(s, state, q, weights, k_stage + places.k, v_stage + places.v);
+            fence_async_proxy();
+            __syncwarp();
+            release_read_stage(v_number);
+            release_read_stage(cursor.stage);
+            cursor.advance();
+            lean_softmax(s, state, weights, p.scale_log2, tokens - S::kTokens, at.lane);
+        }
+        const u32 v_stage = wait_stage();
+        if (tokens < S::kTokens) clear_tail<S>(v_stage, tokens, at);
+        lean_products<S, false, true>(s, state, q, weights, 0, v_stage + places.v);
+        release_stage();
+        stand_up(rows, state, at.lane);
+    }
+
     template <class S>
     __device__ __forceinline__ void task(TraceSpan& span) {
         Position<S> at;
@@ -145,18 +181,19 @@ struct Consumer {
         TaskQueries<S> queries(p, scratch, info, at);
         u32 tokens = info.kv_tokens;
         const bool fold_stage = kFoldStage<S> && info.fold_stage != 0;
-        u32 q[S::kWgmma ? 1 : kDim / 16][4];
-        if constexpr (!S::kWgmma) {
+        u32 q[S::kWgmma || S::kLean ? 1 : kDim / 16][4];
+        if constexpr (!S::kWgmma && !S::kLean) {
             load_q<S>(q, smem_address(shared.queries), at);
             release_queries();
         }
         StagedFold<S> staged(p, queries, at, fold_stage);
+        if constexpr (S::kLean) {
+            lean_tiles(state, tokens, at, span);
 #if PS_WGMMA
-        if constexpr (S::kWgmma) {
+        } else if constexpr (S::kWgmma) {
             overlapped_tiles(state, tokens, at, span);
-        } else
 #endif
-        {
+        } else {
             tiles(state, q, tokens, at, span);
         }
         span.main_done();

@@ -215,7 +215,7 @@ __device__ __forceinline__ void normalise(RowState<S>& state, Scratch& scratch, 
         }
     }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < S::kLaneRows; ++r) {
         lse[r] = row_lse(state.m[r], sum[r]);
         float inverse = sum[r] > 0.0f ? reciprocal_fast(sum[r]) : 0.0f;
 #pragma unroll

@@ -2,16 +2,43 @@
 // kernel one more scouts ahead.
 #include "producer.cuh"
 #include "consumer.cuh"
+#if PS_FUSED && PS_ARCH >= 90
+#include "dependent.cuh"
+#endif
+#if PS_BESIDE
+#include "registers.cuh"
+#endif
 
-extern "C" __global__ void __launch_bounds__(kThreads, PS_MIN_CTAS)
-    packscope_decode(const __grid_constant__ DecodeParams p) {
+#if PS_MIN_CTAS > 0
+#define PS_BOUNDS __launch_bounds__(kThreads, PS_MIN_CTAS)
+#else
+// The compiler's option caps the registers; a launch bound would void it.
+#define PS_BOUNDS
+#endif
+
+extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ DecodeParams p) {
     extern __shared__ __align__(1024) u8 memory[];
     SharedMemory& shared = *(SharedMemory*)memory;
     const u32 warp = threadIdx.x >> 5;
     Scout scout(p, shared);
-    if (warp == kWarps + kFetchers - 1) scout.work = load_work(p, blockIdx.x, scout.lane);
+    if (!PS_BESIDE && warp == kWarps + kFetchers - 1) scout.work = load_work(p, blockIdx.x, scout.lane);
     if (threadIdx.x == 0) shared.scratch.init();
     __syncthreads();
+#if PS_BESIDE
+    if (warp < kWarps) {
+        take_registers<kComputeRegisters>();
+        Consumer(p, shared).run();
+    } else {
+        give_registers<kFetchRegisters>();
+        if (warp == kWarps) {
+            Producer producer(p, shared);
+            producer.prefetch_maps();
+            producer.run();
+        } else if (warp == kWarps + 1) {
+            scout.run();
+        }
+    }
+#else
     if (warp < kWarps) {
         Consumer(p, shared).run();
     } else {
@@ -27,4 +54,9 @@ extern "C" __global__ void __launch_bounds__(kThreads, PS_MIN_CTAS)
         producer.run_with(scout);
 #endif
     }
+#endif
+#if PS_FUSED && PS_ARCH >= 90
+    // Where this kernel began while the one before it ran, what follows waits for both through this CTA.
+    if (blockIdx.x == 0) wait_for_primary();
+#endif
 }

@@ -96,7 +96,7 @@ __device__ __forceinline__ void write_rows(const DecodeParams& p, const RowState
                                            const float (&lse)[2], const Position<S>& at) {
     WarpTask task = queries.task();
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < S::kLaneRows; ++r) {
         u32 row = (kWarpUnit<S> ? at.lane >> 2 : at.row()) + r * 8;
         u32 nth = row >> p.group_shift;
         if (nth >= task.count) continue;
@@ -160,10 +160,20 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
     }
 }
 
+// Partials asked for at once.
+constexpr int kMergeBatch = PS_BESIDE ? 3 : 6;
+
+// A call would keep registers from passing between warpgroups.
+#if PS_BESIDE
+#define PS_MERGE_CODE __forceinline__
+#else
+#define PS_MERGE_CODE __noinline__
+#endif
+
 // `warps` warps share the rows of the queries whose last partial their task has written (the
 // others' counts are 0 by now); this is the `nth` of them. One copy for all tiles: every kernel
 // starts with cold code.
-__device__ __noinline__ void merge_queries(MergeTarget to, const PackQuery* list, u32 count, u32 kv_head,
+__device__ PS_MERGE_CODE void merge_queries(MergeTarget to, const PackQuery* list, u32 count, u32 kv_head,
                                            u32 shift, u32 nth, u32 warps) {
     const u32 rows = count << shift;
 #pragma unroll 1
@@ -172,7 +182,7 @@ __device__ __noinline__ void merge_queries(MergeTarget to, const PackQuery* list
         const PackQuery& q = list[mine < rows ? mine >> shift : 0];
         const RowPartials row = {q.first, mine < rows ? q.count : 0, (kv_head << shift) + (mine & ((1u << shift) - 1))};
         if (!__any_sync(0xffffffffu, row.count > 0)) continue;
-        const MergeState state = merge_row<6>(to, row, nullptr);
+        const MergeState state = merge_row<kMergeBatch>(to, row, nullptr);
         if (row.count > 0) write_merged(to, state, q.query, row.head);
         __syncwarp();
         discard_merged(to, row);

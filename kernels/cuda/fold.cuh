@@ -4,7 +4,7 @@
 #pragma once
 #include "epilogue.cuh"
 
-#if PS_FUSED
+#if PS_FUSED && !PS_BESIDE
 // Reads the other partials where they are. A partial is a state whose maximum is its LSE and whose
 // sum is 1.
 template <class S>

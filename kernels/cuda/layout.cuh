@@ -6,7 +6,8 @@
 //   PS_STAGES   ring stages                         PS_TOKENS   largest n of the tile list
 //   PS_ROWS     largest m of the tile list          PS_TMA      bulk tensor copies (sm_90)
 //   PS_WGMMA    warpgroup mma for m = 64 (sm_90a)   PS_FUSED    persistent, with merge
-//   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas
+//   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas, 0 for a register cap
+//   PS_BESIDE   runs beside a prefill kernel
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
 #include "async_copy.cuh"
@@ -16,12 +17,17 @@
 constexpr int kWarps = PS_WARPS;
 constexpr int kConsumers = kWarps * 32;
 constexpr int kStages = PS_STAGES;
-constexpr int kMaxRows = PS_ROWS;  // 64 for tile 16 x 16
+constexpr int kMaxRows = PS_ROWS;  // 64 for tile 16 x 16, 32 for 8 x 16
 constexpr int kMaxTokens = PS_TOKENS;
 // Warps that fetch: in the persistent kernel a scout (scout.cuh) before the producer, elsewhere the
 // producer alone, which does the scout's work itself.
 constexpr int kFetchers = 1 + PS_FUSED;
-constexpr int kThreads = kConsumers + kFetchers * 32;
+// Beside prefill the fetching warps are part of a warpgroup, so that they can leave the consumers their registers.
+constexpr int kThreads = PS_BESIDE ? 2 * kConsumers : kConsumers + kFetchers * 32;
+// Registers of a thread of both then, which starts with 72: each quarter of an SM has 16,384, and three warps of slim
+// prefill take 11,520 of them. What is left has room for two warps of 72.
+constexpr int kFetchRegisters = 48;
+constexpr int kComputeRegisters = 96;
 // Arrivals that fill a stage: one for bulk copies, which count their bytes besides.
 constexpr int kFills = PS_TMA ? 1 : kWarpArrivals;
 // Arrivals that give a stage back: one a warp to bulk copies. To cp.async it is one a lane, since
@@ -39,38 +45,44 @@ constexpr int kQueryBytes = kMaxRows * kDim * 2;    // the rows of Q of a task
 // Tile 16 x 16 is different: its four warps take four KV heads side by side, each with its
 // own 16 rows of Q and its own 16 tokens of K and V, and never wait for each other. It is
 // for short runs of KV with few queries, where barriers and merges would be most of the time.
+// So is tile 8 x 16, whose products have the rows on the n side (lean.cuh).
 template <int M, int N>
 struct TileShape {
-    static constexpr bool kPerWarp = M == 16 && N == 16;
-    static constexpr int kM = kPerWarp ? 64 : M;  // rows of Q in a stage
+    static constexpr bool kPerWarp = M <= 16 && N == 16;
+    static constexpr bool kLean = M == 8;
+    static constexpr int kHeadRows = M;              // rows of Q of one of several heads
+    static constexpr int kLaneRows = kLean ? 1 : 2;  // rows of a lane when a task is finished, 8 apart
+    static constexpr int kM = kPerWarp ? 4 * M : M;  // rows of Q in a stage
     static constexpr int kN = kPerWarp ? 64 : N;  // rows of K (or V) in a stage
     static constexpr int kTokens = N;             // tokens of a tile
-    static constexpr int kRowGroups = kM / 16;
+    static constexpr int kRowGroups = kPerWarp ? 4 : kM / 16;
     static constexpr int kColGroups = kWarps / kRowGroups;
     static constexpr int kTokens8 = kPerWarp ? 2 : N / kColGroups / 8;  // n8 score fragments of a warp
     static constexpr int kDims8 = kDim / kColGroups / 8;                // n8 output fragments of a warp
     static constexpr int kPStride = N + 8;                              // halves per row of P
     static constexpr int kHeads = kPerWarp ? 4 : 1;                     // KV heads taken together
     static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && M == 64 && N == 64 && kDim == 128;
-    static_assert(kM % 16 == 0 && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
+    static_assert((kPerWarp || kM % 16 == 0) && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
     static_assert(kTokens8 >= 1 && (kColGroups > 1 || N % 16 == 0), "tile too narrow for its warps");
     static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");
 };
 
-// Bit i: tile i of the list is 16 x 16, with four heads side by side.
+// Bit i: tile i of the list is 16 x 16 or 8 x 16, with four heads side by side.
 #define PS_WIDE_TILE(index, m, n) | (u32)TileShape<m, n>::kPerWarp << index
 constexpr u32 kWideTiles = 0 PS_TILE_LIST(PS_WIDE_TILE);
 #undef PS_WIDE_TILE
 
 // A query's other partials are folded into the task that ends it when there are at most so
-// many in all. The bits from kFoldShift on of `PackQuery::count` say for which heads.
+// many in all. The bits from kFoldShift on of `PackQuery::count` say for which heads. Beside prefill
+// there are no registers for it.
+constexpr bool kFolds = PS_FUSED && !PS_BESIDE;
 constexpr u32 kFoldPartials = 4;
 constexpr u32 kFoldShift = 28;
 
 // Whether the partials that a task of one query folds in can come through the ring: for each,
 // the rows of the four heads one after the other.
 template <class S>
-constexpr bool kFoldStage = PS_FUSED && PS_TMA && S::kPerWarp;
+constexpr bool kFoldStage = kFolds && PS_TMA && S::kPerWarp && !S::kLean;
 
 // What comes with the rows of Q of a task.
 struct alignas(16) TaskInfo {

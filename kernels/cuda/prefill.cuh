@@ -6,6 +6,7 @@
 // The host defines before this file:
 //   PS_ARCH, PS_D, PS_BF16, PS_TRACE   as for decode (layout.cuh)
 //   PS_WGMMA    warpgroup mma and bulk tensor copies (sm_90a), else mma.sync and cp.async
+//   PS_SLIM     a CTA that leaves room on its SM for a decode CTA
 //   PS_ROWS     rows of a task           PS_TOKENS   tokens of a tile
 //   PS_STAGES   ring stages              PS_SHARED_BYTES  shared memory that the host gives
 #pragma once
@@ -31,7 +32,7 @@ struct PrefillTask {
     int visible;  // tokens from kv_begin on that row 0 would see of a KV without end; each later row one more
     u32 slot_begin, slot_step;
     u32 number, kind;
-    u32 head;  // query head; the first of its KV head where they are folded
+    u32 head, kv_head;  // query head; the first of its KV head where they are folded
 
     __device__ __forceinline__ u32 tiles() const { return (tokens + kTokens - 1) / kTokens; }
 
@@ -68,6 +69,7 @@ __device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p,
     task.number = c.x;
     task.kind = c.y;
     task.head = kv_head * p.group + (folded ? 0 : within % p.group);
+    task.kv_head = kv_head;
     return task;
 }
 

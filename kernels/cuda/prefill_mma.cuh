@@ -129,7 +129,7 @@ struct PrefillWarps {
 
     // From the end of KV to its begin.
     __device__ __forceinline__ void tiles(const PrefillTask& task, PrefillState& state, TraceSpan& span) {
-        const u32 kv_head = task.head / p.group;
+        const u32 kv_head = task.kv_head;
         // Tiles that every row of this warp sees whole.
         const int whole = task.seen_by(warp * 16) / kTokens, last = (int)task.tiles() - 1;
         u32 q[kDim / 16][4], blocks[kCopies], stage = 0;

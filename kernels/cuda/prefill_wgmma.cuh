@@ -7,6 +7,7 @@
 // K of a tile lies in the ring before V of the tile that was computed before it, as the consumers want them.
 #pragma once
 #include "prefill.cuh"
+#include "registers.cuh"
 #include "wgmma.cuh"
 
 constexpr int kConsumerWarps = 8;
@@ -19,7 +20,12 @@ constexpr u32 kTileWarps = 2;
 constexpr u32 kQueryThreads = kWarpgroup - kTileWarps * 32;
 constexpr int kStageBytes = kTokens * kDim * 2;
 constexpr int kQueryBytes = kTaskRows * kDim * 2;
-static_assert(kTaskRows == 128 && kTokens == 128, "the warpgroup instructions below are written for 128 x 128");
+static_assert(kTaskRows == 128 && (kTokens == 96 || kTokens == 128), "the warpgroup instructions below are for these");
+
+// Registers of a thread that fetches and of one that computes, once the warpgroups have shared what the CTA has: 3 * 168
+// for a full one, 3 * 120 for a slim one.
+constexpr int kFetchRegisters = PS_SLIM ? 24 : 40;
+constexpr int kComputeRegisters = PS_SLIM ? 168 : 232;
 
 // Named barriers, behind that of the whole CTA.
 constexpr int kFetchBarrier = 1;
@@ -62,16 +68,6 @@ struct PrefillShared {
 };
 static_assert(sizeof(PrefillShared) <= PS_SHARED_BYTES, "the host gives the kernel enough shared memory");
 
-// What a warpgroup takes and gives of the registers of its CTA.
-template <int kRegisters>
-__device__ __forceinline__ void give_registers() {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
 // Rows of V past the last token may hold anything, NaN included, and would meet a zero of P: the consumers clear
 // them in shared memory.
 __device__ __forceinline__ void clear_rows(u32 stage, u32 valid, u32 thread) {
@@ -93,22 +89,27 @@ struct PrefillFetch {
     __device__ __forceinline__ PrefillFetch(const PrefillParams& params, PrefillShared& memory)
         : p(params), shared(memory), thread(threadIdx.x), query_parity(1) {}
 
-    // This thread copies half `part % kHalves` of box `part / kHalves` of each tile.
+    // This thread copies half `part % kHalves` of box `part / kHalves` of each tile. Its number is read anew: in a slim
+    // CTA 24 registers have to do.
     static constexpr u32 kHalves = kDim / 64;
-    __device__ __forceinline__ u32 part() const { return (thread & 31) * kTileWarps + (thread >> 5); }
+    __device__ __forceinline__ u32 part() const {
+        u32 number;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+        return (number & 31) * kTileWarps + (number >> 5);
+    }
     __device__ __forceinline__ u32 box() const { return part() / kHalves; }
     __device__ __forceinline__ u32 half() const { return part() % kHalves; }
 
     // Block of this lane's box of tile `tile`.
-    __device__ __forceinline__ u32 block_at(const PrefillTask& task, int tile) {
+    __device__ __forceinline__ u32 block_at(const PrefillTask& task, u32 tile) {
         const u32 token = tile * kTokens + (box() << p.box_shift);
-        const bool real = tile >= 0 && token < task.tokens;
+        const bool real = token < task.tokens;
         return real ? __ldg(p.block_ids + task.block_begin + ((task.kv_begin + token) >> p.block_shift)) : 0;
     }
 
     // One K or V tile. Boxes past the last token are not fetched.
-    __device__ __forceinline__ void load_tile(const TensorMap* map, const PrefillTask& task, u32 kv_head, u32 tile,
-                                              u32 block) {
+    __device__ __forceinline__ void load_tile(const TensorMap* map, const PrefillTask& task, u32 tile) {
+        const u32 block = block_at(task, tile);
         const u32 left = task.tokens - tile * kTokens, shift = p.box_shift;
         const u32 boxes = (min(left, (u32)kTokens) + (1u << shift) - 1) >> shift;
         const u32 bar = smem_address(&shared.scratch.full[cursor.stage]);
@@ -120,25 +121,20 @@ struct PrefillFetch {
         if (box() < boxes) {
             const u32 token = (task.kv_begin + tile * kTokens + (box() << shift)) & ((1u << p.block_shift) - 1);
             copy_box(smem_address(shared.ring[cursor.stage]) + half() * (kTokens * 128) + (box() << shift) * 128, map,
-                     bar, half() * 64, token, kv_head, block, false);
+                     bar, half() * 64, token, task.kv_head, block, false);
         }
         cursor.advance();
     }
 
-    // The blocks of a tile are asked for while the tile before it is fetched.
+    // The blocks of a tile are asked for before its stage is free; those of many tiles share a cache line.
     __device__ __forceinline__ void load_kv(const PrefillTask& task) {
-        const u32 kv_head = task.head / p.group;
         const int last = (int)task.tiles() - 1;
-        u32 block = block_at(task, last), late = 0;
 #pragma unroll 1
         for (int tile = last; tile >= 0; --tile) {
-            const u32 next = block_at(task, tile - 1);
-            load_tile(&p.k_map, task, kv_head, tile, block);
-            if (tile < last) load_tile(&p.v_map, task, kv_head, tile + 1, late);
-            late = block;
-            block = next;
+            load_tile(&p.k_map, task, tile);
+            if (tile < last) load_tile(&p.v_map, task, tile + 1);
         }
-        if (last >= 0) load_tile(&p.v_map, task, kv_head, 0, late);
+        if (last >= 0) load_tile(&p.v_map, task, 0);
     }
 
     // By the other warps: Q for the consumers, once they have given back that before.
@@ -213,7 +209,12 @@ struct PrefillConsumer {
 #pragma unroll
         for (int k = 0; k < kDim / 16; ++k) {
             const u32 half = (k / 4) * 128, step = (k % 4) * 32;
-            warpgroup_mma_128(s, descriptor_at(q, half * kTaskRows + step), descriptor_at(t, half * kTokens + step), k > 0);
+            const u64 a = descriptor_at(q, half * kTaskRows + step), b = descriptor_at(t, half * kTokens + step);
+            if constexpr (kTokens == 128) {
+                warpgroup_mma_128(s, a, b, k > 0);
+            } else {
+                warpgroup_mma_96(s, a, b, k > 0);
+            }
         }
         warpgroup_commit();
     }

@@ -15,7 +15,10 @@
 // The next item is claimed when at most so many tiles of those handed over are yet to be fetched: early
 // enough that its order is there when the producer wants it, late enough that no CTA holds what
 // another could begin. 4, 6, 8, 12 and 16 were timed on an H200.
-constexpr int kAhead = 4;
+#ifndef PS_AHEAD
+#define PS_AHEAD (PS_BESIDE ? 8 : 4)  // beside prefill it takes longer from the claim to the order
+#endif
+constexpr int kAhead = PS_AHEAD;
 
 struct Scout {
     const DecodeParams& p;
@@ -59,8 +62,11 @@ struct Scout {
         return __shfl_sync(0xffffffffu, near, 0);
     }
 
-    // Lane 0 gets the next place in the queue, which gives the items in the plan's order to whoever comes.
-    __device__ __forceinline__ u32 claim() { return lane == 0 ? gridDim.x + atomicAdd(p.queue, 1u) : 0; }
+    // Lane 0 gets the next place in the queue, which gives the items in the plan's order to whoever comes. Beside
+    // prefill the first places too: a CTA may begin long after the others, or when all is done.
+    __device__ __forceinline__ u32 claim() {
+        return lane == 0 ? (PS_BESIDE ? 0 : gridDim.x) + atomicAdd(p.queue, 1u) : 0;
+    }
 
     __device__ __forceinline__ u32 load_next(Work& next, u32 place) {
         const u32 index = __shfl_sync(0xffffffffu, place, 0);
@@ -170,7 +176,7 @@ struct Scout {
             const u32 to = tile_address<S::kM>(smem_address(shared.queries), row, chunk);
 #pragma unroll
             for (u32 head = 0; head < S::kHeads; ++head) {
-                if (head < heads) copy_16(to + head * (16 * 128), from + (head << p.group_shift) * kDim, true);
+                if (head < heads) copy_16(to + head * (S::kHeadRows * 128), from + (head << p.group_shift) * kDim, true);
             }
         }
     }
@@ -202,6 +208,33 @@ struct Scout {
     }
 
 #if PS_FUSED
+#if PS_BESIDE
+    // The registers of one item have to do: the next is claimed early, but read once this one is handed over.
+    __device__ __forceinline__ void run() {
+        u32 index = load_next(work, claim());
+        while (index < p.num_items) {
+            const u32 step = wide() ? 4 : 1;
+            u32 place = 0;
+            bool early = false;
+            load_rest();
+#pragma unroll 1
+            for (u32 nth = 0; nth < work.item.head_count; nth += step) {
+                const u32 kv_head = work.item.head_begin + nth, heads = min(work.item.head_count - nth, step);
+                early = nth + step >= work.item.head_count && near_end(2 * tiles_of(work.item));
+                if (early) place = claim();
+                hand_order(kv_head, heads);
+                hand_queries(kv_head, heads);
+            }
+            if (!early) {
+                while (!near_end(0)) __nanosleep(32);
+                place = claim();
+            }
+            index = load_next(work, place);
+        }
+        hand_stop();
+        reset_queue();
+    }
+#else
     // What the next task needs is asked for step by step while this one is handed over, and each
     // step is waited for as late as can be.
     __device__ void run() {
@@ -230,14 +263,15 @@ struct Scout {
             work = next;
         }
         hand_stop();
-        // The last CTA out resets the counters.
-        if (lane == 0) {
-            u32 done = atomicAdd(p.queue + 1, 1u);
-            if (done + 1 == gridDim.x) {
-                p.queue[0] = 0;
-                p.queue[1] = 0;
-            }
-        }
+        reset_queue();
+    }
+#endif
+
+    // The last CTA out resets the counters.
+    __device__ __forceinline__ void reset_queue() {
+        if (lane != 0 || atomicAdd(p.queue + 1, 1u) + 1 < gridDim.x) return;
+        p.queue[0] = 0;
+        p.queue[1] = 0;
     }
 #endif
 };

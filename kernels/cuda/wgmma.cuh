@@ -20,10 +20,14 @@ __device__ __forceinline__ u64 descriptor_at(u64 descriptor, u32 bytes) { return
 #else
 #define PS_WGMMA_TYPE "f16.f16"
 #endif
-// The values that a thread holds of c[64 x 64] and of c[64 x 128]: of each eight columns four.
+// The values that a thread holds of c[64 x 64], c[64 x 96] and c[64 x 128]: of each eight columns four.
 #define PS_WGMMA_32 \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
+#define PS_WGMMA_48 \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}"
 #define PS_WGMMA_64 \
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
@@ -34,12 +38,20 @@ __device__ __forceinline__ u64 descriptor_at(u64 descriptor, u32 bytes) { return
     PS_WGMMA_C4((c)[0]), PS_WGMMA_C4((c)[1]), PS_WGMMA_C4((c)[2]), PS_WGMMA_C4((c)[3]), PS_WGMMA_C4((c)[4]), \
         PS_WGMMA_C4((c)[5]), PS_WGMMA_C4((c)[6]), PS_WGMMA_C4((c)[7])
 
-// c (+)= a[64 x 16] b, of 64 or 128 columns, both in shared memory in rows of k; c is what it was where `keep`, else 0.
+// c (+)= a[64 x 16] b, of 64, 96 or 128 columns, both in shared memory in rows of k; c is what it was where `keep`, else 0.
 __device__ __forceinline__ void warpgroup_mma_64(float (*c)[4], u64 a, u64 b, u32 keep) {
     asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, %34, 0;\n"
                  " wgmma.mma_async.sync.aligned.m64n64k16.f32." PS_WGMMA_TYPE " " PS_WGMMA_32
                  ", %32, %33, p, 1, 1, 0, 0;\n}"
                  : PS_WGMMA_C32(c)
+                 : "l"(a), "l"(b), "r"(keep));
+}
+
+__device__ __forceinline__ void warpgroup_mma_96(float (*c)[4], u64 a, u64 b, u32 keep) {
+    asm volatile("{\n .reg .pred p;\n setp.ne.b32 p, %50, 0;\n"
+                 " wgmma.mma_async.sync.aligned.m64n96k16.f32." PS_WGMMA_TYPE " " PS_WGMMA_48
+                 ", %48, %49, p, 1, 1, 0, 0;\n}"
+                 : PS_WGMMA_C32(c), PS_WGMMA_C4((c)[8]), PS_WGMMA_C4((c)[9]), PS_WGMMA_C4((c)[10]), PS_WGMMA_C4((c)[11])
                  : "l"(a), "l"(b), "r"(keep));
 }
 

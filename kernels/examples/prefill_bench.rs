@@ -152,7 +152,11 @@ impl Input {
             }
         }
         let all = (0..tasks.len() as u32).collect();
-        let mut launches = vec![Launch { sms: variant.number("sms"), ..Launch::new(Work::Prefill(all)) }];
+        let mut launches = vec![Launch {
+            sms: variant.number("sms"),
+            beside: variant.number("slim") == Some(1),
+            ..Launch::new(Work::Prefill(all))
+        }];
         if splits > 1 {
             let mut merge = MergeRows::default();
             for row in 0..self.rows {

@@ -123,8 +123,8 @@ impl<'a> Builder<'a> {
     pub(crate) fn launch(&mut self, launch: &Launch) -> Result<Ready, KernelError> {
         let mut ready = match &launch.work {
             Work::Packs(packs) => self.packs(packs),
-            Work::Queue(packs) => self.queue(packs, launch.sms),
-            Work::Prefill(tasks) => self.prefill(tasks, launch.sms),
+            Work::Queue(packs) => self.queue(packs, launch),
+            Work::Prefill(tasks) => self.prefill(tasks, launch),
             Work::Merge(rows) => self.merge(rows),
         }?;
         ready.programmatic = launch.programmatic;
@@ -146,18 +146,18 @@ impl<'a> Builder<'a> {
         let tiles: Vec<Tile> = tile.copied().into_iter().collect();
         let items = items(self.plan, packs, self.shape.kv_heads, |_| 0, |_| 1);
         let grid = items.len() as u32;
-        let (spec, function) = self.decode_kernel(&tiles, false)?;
+        let (spec, function) = self.decode_kernel(&tiles, (false, false))?;
         self.decode(&spec, function, &items, grid)
     }
 
     /// A persistent grid over a queue of items of the tiles that its packs have.
-    fn queue(&mut self, packs: &[u32], sms: Option<u32>) -> Result<Ready, KernelError> {
+    fn queue(&mut self, packs: &[u32], launch: &Launch) -> Result<Ready, KernelError> {
         let plan = self.plan;
         let used = |tile: &usize| packs.iter().any(|pack| plan.packs[*pack as usize].tile as usize == *tile);
         let used: Vec<usize> = (0..plan.tiles.len()).filter(used).collect();
         let tiles: Vec<Tile> = used.iter().map(|tile| plan.tiles[*tile]).collect();
-        let (spec, function) = self.decode_kernel(&tiles, true)?;
-        let lanes = self.sms(sms) * function.ctas_per_sm()?.max(1);
+        let (spec, function) = self.decode_kernel(&tiles, (true, launch.beside))?;
+        let lanes = self.sms(launch.sms) * function.ctas_per_sm()?.max(1);
         let (kv_heads, wanted) = (self.shape.kv_heads, self.options.item_tokens);
         let heads = |tokens: u32| heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted);
         let number = |tile: u32| used.iter().position(|own| *own == tile as usize).unwrap_or(0) as u32;
@@ -167,8 +167,13 @@ impl<'a> Builder<'a> {
     }
 
     /// The decode kernel for these tiles, loaded.
-    fn decode_kernel(&self, tiles: &[Tile], fused: bool) -> Result<(KernelSpec, Function), KernelError> {
+    fn decode_kernel(
+        &self,
+        tiles: &[Tile],
+        (fused, beside): (bool, bool),
+    ) -> Result<(KernelSpec, Function), KernelError> {
         let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, self.traces());
+        spec.beside_prefill = beside;
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
         spec.defines.clone_from(&self.options.defines);
         let function = self.gpu.load(&self.compiler.decode(&spec)?)?;
@@ -234,9 +239,10 @@ impl<'a> Builder<'a> {
         Ok(Ready { function, params: Params::Merge(params), grid, info, programmatic: false })
     }
 
-    fn prefill(&mut self, tasks: &[u32], sms: Option<u32>) -> Result<Ready, KernelError> {
+    fn prefill(&mut self, tasks: &[u32], launch: &Launch) -> Result<Ready, KernelError> {
         let (gpu, shape, cache, base) = (self.gpu, self.shape, self.cache, self.decode);
         let spec = PrefillSpec {
+            slim: launch.beside,
             defines: self.options.defines.clone(),
             ..PrefillSpec::new(shape.head_dim, shape.dtype, self.traces())
         };
@@ -270,13 +276,13 @@ impl<'a> Builder<'a> {
             ..PrefillParams::default()
         };
         if self.compiler.arch().warpgroups() {
-            let tokens = shape.block_size.min(spec.tokens(self.compiler.arch()));
+            let tokens = spec.box_tokens(self.compiler.arch(), shape.block_size);
             params.box_shift = tokens.trailing_zeros();
             params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;
             params.v_map = tensor_map(&cache.v, shape, cache, tokens, 1)?;
         }
         let of_kv_head = (params.num_items - num_folded) * params.group + num_folded;
-        let grid = (of_kv_head * shape.kv_heads).min(self.sms(sms) * function.ctas_per_sm()?.max(1));
+        let grid = (of_kv_head * shape.kv_heads).min(self.sms(launch.sms) * function.ctas_per_sm()?.max(1));
         let info = self.info(&function, Vec::new(), grid)?;
         Ok(Ready { function, params: Params::Prefill(Box::new(params)), grid, info, programmatic: false })
     }

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::beside::fits;
 use crate::build::{Builder, Shared};
 use crate::cache::KvCache;
 use crate::compile::{Compiler, Resources};
@@ -146,6 +147,7 @@ impl Call {
         builder.writes_to(queries, (&out, &out_lse), &trace);
         let launches = plan.launches.iter().map(|launch| builder.launch(launch)).collect::<Result<Vec<_>, _>>()?;
         let shared = builder.shared;
+        check_room(gpu, plan.launches, &launches)?;
         let (places, joins) = places(plan.launches);
         let events = places.iter().filter_map(|place| place.event).map(|_| gpu.event());
         let events = events.collect::<Result<Vec<_>, _>>()?;
@@ -218,6 +220,17 @@ impl Call {
     pub fn kernels(&self) -> impl Iterator<Item = &KernelInfo> {
         self.launches.iter().map(|launch| &launch.info)
     }
+}
+
+/// Whether an SM holds a CTA of each of two launches that are to run beside each other.
+fn check_room(gpu: &Gpu, plan: &[Launch], launches: &[Ready]) -> Result<(), KernelError> {
+    for (at, launch) in plan.iter().enumerate().filter(|(_, launch)| launch.beside && launch.programmatic) {
+        if let Some(before) = (0..at).rev().find(|before| plan[*before].stream == launch.stream) {
+            let resources = |at: usize| launches[at].info.resources;
+            fits(gpu.info(), &[resources(before), resources(at)])?;
+        }
+    }
+    Ok(())
 }
 
 /// Where launches are put, what they wait for, and what the caller's stream waits for at the end.

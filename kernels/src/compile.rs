@@ -16,13 +16,15 @@ use crate::spec::{Arch, KernelSpec, PrefillSpec};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 21] = [
+const HEADERS: [(&str, &str); 24] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
+    ("dependent.cuh", include_str!("../cuda/dependent.cuh")),
     ("epilogue.cuh", include_str!("../cuda/epilogue.cuh")),
     ("fold.cuh", include_str!("../cuda/fold.cuh")),
     ("layout.cuh", include_str!("../cuda/layout.cuh")),
+    ("lean.cuh", include_str!("../cuda/lean.cuh")),
     ("merge.cuh", include_str!("../cuda/merge.cuh")),
     ("mma.cuh", include_str!("../cuda/mma.cuh")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
@@ -32,6 +34,7 @@ const HEADERS: [(&str, &str); 21] = [
     ("prefill_wgmma.cuh", include_str!("../cuda/prefill_wgmma.cuh")),
     ("producer.cuh", include_str!("../cuda/producer.cuh")),
     ("queue.cuh", include_str!("../cuda/queue.cuh")),
+    ("registers.cuh", include_str!("../cuda/registers.cuh")),
     ("scout.cuh", include_str!("../cuda/scout.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("tile.cuh", include_str!("../cuda/tile.cuh")),
@@ -173,7 +176,7 @@ impl Compiler {
     /// The prefill kernel of `spec`.
     pub fn prefill(&self, spec: &PrefillSpec) -> Result<CompiledKernel, KernelError> {
         let options = spec.options(&self.arch)?;
-        let what = format!("prefill d{}", spec.head_dim);
+        let what = format!("{}prefill d{}", if spec.slim { "slim " } else { "" }, spec.head_dim);
         let mut kernel = self.compile("packscope_prefill", "prefill_kernel.cu", PREFILL, &options, &what)?;
         kernel.resources.shared_bytes = spec.shared_bytes(&self.arch)?;
         kernel.resources.threads = spec.threads(&self.arch);
@@ -312,7 +315,12 @@ impl Compiler {
 
 fn label(spec: &KernelSpec) -> String {
     let tiles: Vec<String> = spec.tiles.iter().map(|t| format!("{}x{}", t.m, t.n)).collect();
-    format!("{}decode {} d{}", if spec.fused { "fused " } else { "" }, tiles.join("+"), spec.head_dim)
+    let kind = match (spec.beside_prefill, spec.fused) {
+        (true, _) => "beside-prefill ",
+        (false, true) => "fused ",
+        (false, false) => "",
+    };
+    format!("{kind}decode {} d{}", tiles.join("+"), spec.head_dim)
 }
 
 /// Runs NVRTC and returns the machine code and the log, or the log alone when it fails.

@@ -144,6 +144,12 @@ impl Gpu {
             // SAFETY: `raw` is a function of the module that `function` owns.
             let raised = unsafe { result::function::set_function_attribute(raw, attribute, bytes) };
             context.checked(raised, "raising a kernel's shared memory")?;
+            // A CTA keeps its SM from parting its memory anew: one that left less than all to shared memory would keep
+            // a CTA of another kernel out.
+            let part = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+            // SAFETY: as above; 100 per cent.
+            let parted = unsafe { result::function::set_function_attribute(raw, part, 100) };
+            context.checked(parted, "asking for all shared memory")?;
         }
         Ok(function)
     }
@@ -397,7 +403,8 @@ impl Function {
         let shared = self.resources.shared_bytes;
         let launched = if programmatic {
             let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-            let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
+            let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+            value.programmaticStreamSerializationAllowed = 1;
             let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
             let config = sys::CUlaunchConfig {
                 gridDimX: grid,

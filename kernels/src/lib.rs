@@ -9,6 +9,7 @@
 //! lists, merge lists), checks every index once, and runs them. It links to no CUDA library: the driver and NVRTC
 //! are loaded at run time, and a machine without one of them gets a [`KernelError`] that says what to install.
 
+mod beside;
 mod build;
 mod cache;
 mod call;

@@ -13,19 +13,22 @@ pub enum Dtype {
 
 /// Rows (queries times group) and KV tokens that a CTA holds at a time.
 ///
-/// Tile 16 x 16 is special: its CTA takes four KV heads side by side, one warp each.
+/// Tiles 16 x 16 and 8 x 16 are special: their CTA takes four KV heads side by side, one warp each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tile {
-    /// Rows: 16, 32 or 64.
+    /// Rows: 16, 32 or 64, or 8 for [`Self::LEAN`].
     pub m: u32,
     /// KV tokens: 16, 32, 64 or 128.
     pub n: u32,
 }
 
 impl Tile {
-    /// KV heads that a CTA takes together: 4 for tile 16 x 16, else 1.
+    /// Few rows, in few registers: for decode beside prefill.
+    pub const LEAN: Self = Self { m: 8, n: 16 };
+
+    /// KV heads that a CTA takes together: 4 for tiles 16 x 16 and 8 x 16, else 1.
     pub fn heads_together(&self) -> u32 {
-        if self.m == 16 && self.n == 16 { 4 } else { 1 }
+        if self.m <= 16 && self.n == 16 { 4 } else { 1 }
     }
 }
 
@@ -201,6 +204,9 @@ pub struct Launch {
     pub after: Vec<u32>,
     /// Starts as soon as each CTA of the launch before it on its stream has started.
     pub programmatic: bool,
+    /// Runs on the same SMs as another launch at the same time: prefill whose CTAs leave room for one of decode, or a
+    /// queue of decodes that takes that room.
+    pub beside: bool,
     /// SMs that a persistent grid is for; all where none.
     pub sms: Option<u32>,
 }
@@ -208,7 +214,7 @@ pub struct Launch {
 impl Launch {
     /// A launch on the caller's stream, after all that is there.
     pub fn new(work: Work) -> Self {
-        Self { work, stream: 0, after: Vec::new(), programmatic: false, sms: None }
+        Self { work, stream: 0, after: Vec::new(), programmatic: false, beside: false, sms: None }
     }
 }
 

@@ -14,6 +14,18 @@ const MAX_STAGES: u32 = 12;
 /// K and V of one tile.
 const LEAST_STAGES: u32 = 2;
 
+/// Registers of a thread of a slim prefill CTA as it starts. Each quarter of an SM has 16,384, and the CTA's three warps
+/// there take 11,520.
+const SLIM_REGISTERS: u32 = 120;
+
+/// Registers of a thread of a decode CTA that runs beside one, as it starts: its two warps in a quarter take 4,608, so
+/// that 16,128 are taken.
+const BESIDE_REGISTERS: u32 = 72;
+
+/// Shared memory of that decode CTA in bytes. What is left of an SM is for the prefill CTA, less 1 KiB that each CTA
+/// costs: of 228 KiB, 130.
+const BESIDE_SHARED: u32 = 96 << 10;
+
 /// A compile target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arch {
@@ -62,6 +74,8 @@ pub struct KernelSpec {
     pub fused: bool,
     /// Writes trace records.
     pub trace: bool,
+    /// Runs beside slim prefill CTAs (see [`PrefillSpec::slim`]), in what they leave of each SM; only where `fused`.
+    pub beside_prefill: bool,
     /// CTAs that are to share an SM.
     pub ctas_per_sm: u32,
     /// Ring stages, or 0 to take as many as fit.
@@ -74,7 +88,13 @@ impl KernelSpec {
     /// The usual kernel for these tiles.
     pub fn new(tiles: &[Tile], head_dim: u32, dtype: Dtype, fused: bool, trace: bool) -> Self {
         let ctas_per_sm = Self::usual_residency(tiles, head_dim, fused);
-        Self { tiles: tiles.to_vec(), head_dim, dtype, fused, trace, ctas_per_sm, stages: 0, defines: Vec::new() }
+        let (tiles, beside_prefill) = (tiles.to_vec(), false);
+        Self { tiles, head_dim, dtype, fused, trace, beside_prefill, ctas_per_sm, stages: 0, defines: Vec::new() }
+    }
+
+    /// The usual fused kernel for these tiles beside prefill.
+    pub fn beside_prefill(tiles: &[Tile], head_dim: u32, dtype: Dtype, trace: bool) -> Self {
+        Self { beside_prefill: true, ..Self::new(tiles, head_dim, dtype, true, trace) }
     }
 
     /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's, and at head
@@ -100,14 +120,15 @@ impl KernelSpec {
         4
     }
 
-    /// Threads of a CTA: the consumers, the producer, and in a persistent kernel the scout.
+    /// Threads of a CTA: the consumers, the producer, and in a persistent kernel the scout. Beside prefill those two are
+    /// in a warpgroup of their own, whose registers they leave to the consumers.
     pub fn threads(&self) -> u32 {
-        (self.consumer_warps() + 1 + u32::from(self.fused)) * 32
+        if self.beside_prefill { 256 } else { (self.consumer_warps() + 1 + u32::from(self.fused)) * 32 }
     }
 
     /// Rows of Q in a stage.
     fn rows(&self) -> u32 {
-        self.tiles.iter().map(|t| if t.heads_together() > 1 { 64 } else { t.m }).max().unwrap_or(16)
+        self.tiles.iter().map(|t| t.m * t.heads_together()).max().unwrap_or(16)
     }
 
     /// Rows of K or V in a stage.
@@ -167,7 +188,8 @@ impl KernelSpec {
 
     /// Ring stages that fit when `ctas` CTAs share an SM.
     fn stages_at(&self, arch: &Arch, ctas: u32) -> u32 {
-        let budget = (arch.shared_per_sm / ctas).saturating_sub(1024).min(arch.shared_per_cta);
+        let share = if self.beside_prefill { BESIDE_SHARED } else { (arch.shared_per_sm / ctas).saturating_sub(1024) };
+        let budget = share.min(arch.shared_per_cta);
         let fits = |s: u32| self.shared_with(s) <= budget;
         (1..=MAX_STAGES).rev().find(|&s| fits(s)).unwrap_or(0)
     }
@@ -184,9 +206,12 @@ impl KernelSpec {
                 "a tile of 64x128 at head dimension 128: its registers spill".to_owned(),
             ));
         }
-        let bad = |t: &&Tile| !matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128);
+        let bad = |t: &&Tile| **t != Tile::LEAN && (!matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128));
         if let Some(t) = self.tiles.iter().find(bad) {
             return Err(KernelError::Unsupported(format!("a tile of {} rows by {} tokens", t.m, t.n)));
+        }
+        if self.beside_prefill && !self.fused {
+            return Err(KernelError::Unsupported("decode beside prefill without a queue of its own".to_owned()));
         }
         if self.tiles.is_empty() || (self.tiles.len() > 1 && self.consumer_warps() < 4) {
             return Err(KernelError::Unsupported(
@@ -199,10 +224,14 @@ impl KernelSpec {
     /// Preprocessor definitions for this architecture, with registers for `residency` CTAs on an SM.
     pub(crate) fn options(&self, arch: &Arch, residency: u32) -> Result<Vec<String>, KernelError> {
         self.check()?;
+        if self.beside_prefill && !arch.warpgroups() {
+            return Err(KernelError::Unsupported(format!("decode beside prefill on {}", arch.name())));
+        }
         let list: Vec<String> = self.tiles.iter().enumerate().map(|(i, t)| format!("X({i},{},{})", t.m, t.n)).collect();
-        let options = vec![
+        let mut options = vec![
             format!("-DPS_D={}", self.head_dim),
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
+            format!("-DPS_BESIDE={}", u32::from(self.beside_prefill)),
             format!("-DPS_WARPS={}", self.consumer_warps()),
             format!("-DPS_STAGES={}", self.stages_on(arch)?),
             format!("-DPS_TOKENS={}", self.tokens()),
@@ -212,10 +241,13 @@ impl KernelSpec {
             format!("-DPS_WGMMA={}", u32::from(arch.warpgroups())),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
-            format!("-DPS_MIN_CTAS={residency}"),
+            format!("-DPS_MIN_CTAS={}", if self.beside_prefill { 0 } else { residency }),
             format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
             format!("-DPS_TILE_LIST(X)={}", list.join(" ")),
         ];
+        if self.beside_prefill {
+            options.push(format!("--maxrregcount={BESIDE_REGISTERS}"));
+        }
         Ok(with_defines(options, &self.defines))
     }
 }
@@ -229,6 +261,9 @@ pub struct PrefillSpec {
     pub dtype: Dtype,
     /// Writes trace records.
     pub trace: bool,
+    /// Leaves room on each SM for a decode CTA (see [`KernelSpec::beside_prefill`]), by shorter tiles and fewer
+    /// registers; only with warpgroup instructions.
+    pub slim: bool,
     /// Extra preprocessor definitions, for experiments.
     pub defines: Vec<String>,
 }
@@ -236,7 +271,12 @@ pub struct PrefillSpec {
 impl PrefillSpec {
     /// The usual kernel.
     pub fn new(head_dim: u32, dtype: Dtype, trace: bool) -> Self {
-        Self { head_dim, dtype, trace, defines: Vec::new() }
+        Self { head_dim, dtype, trace, slim: false, defines: Vec::new() }
+    }
+
+    /// The kernel that decode may run beside.
+    pub fn slim(head_dim: u32, dtype: Dtype, trace: bool) -> Self {
+        Self { slim: true, ..Self::new(head_dim, dtype, trace) }
     }
 
     /// Whether it is the kernel of warpgroup instructions. An experiment may run the other one on a GPU that has them.
@@ -250,7 +290,16 @@ impl PrefillSpec {
     /// KV tokens that a CTA computes at a time. Without warpgroup instructions the fragments of K and V take registers
     /// too.
     pub fn tokens(&self, arch: &Arch) -> u32 {
-        if self.warpgroups(arch) { 128 } else { 64 }
+        match (self.warpgroups(arch), self.slim) {
+            (true, true) => 96,
+            (true, false) => 128,
+            (false, _) => 64,
+        }
+    }
+
+    /// Tokens of a bulk copy from blocks of `block` tokens: it divides the block and the tile.
+    pub fn box_tokens(&self, arch: &Arch, block: u32) -> u32 {
+        block.min(1 << self.tokens(arch).trailing_zeros())
     }
 
     /// Two warpgroups that compute and one that fetches, or eight warps that do both.
@@ -261,7 +310,8 @@ impl PrefillSpec {
     /// Tiles of K and V that shared memory holds beside the rows of Q: as many as fit.
     fn tiles_held(&self, arch: &Arch) -> u32 {
         let most = if self.warpgroups(arch) { 6 } else { 4 };
-        let room = arch.shared_per_cta.saturating_sub(self.query_bytes() + Self::SCRATCH);
+        let whole = if self.slim { arch.shared_per_sm - BESIDE_SHARED - 2048 } else { arch.shared_per_cta };
+        let room = whole.saturating_sub(self.query_bytes() + Self::SCRATCH);
         most.min(room / self.tile_bytes(arch))
     }
 
@@ -288,18 +338,25 @@ impl PrefillSpec {
 
     /// Preprocessor definitions for this architecture.
     pub(crate) fn options(&self, arch: &Arch) -> Result<Vec<String>, KernelError> {
+        if self.slim && !self.warpgroups(arch) {
+            return Err(KernelError::Unsupported(format!("prefill that leaves room for decode on {}", arch.name())));
+        }
         let tiles = self.tiles_held(arch);
-        let options = vec![
+        let mut options = vec![
             format!("-DPS_D={}", self.head_dim),
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
             format!("-DPS_WGMMA={}", u32::from(self.warpgroups(arch))),
+            format!("-DPS_SLIM={}", u32::from(self.slim)),
             format!("-DPS_ROWS={}", Self::ROWS),
             format!("-DPS_TOKENS={}", self.tokens(arch)),
             // A stage holds one tile for warpgroups, else a K and a V tile.
             format!("-DPS_STAGES={}", if self.warpgroups(arch) { tiles } else { tiles / 2 }),
             format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
         ];
+        if self.slim {
+            options.push(format!("--maxrregcount={SLIM_REGISTERS}"));
+        }
         Ok(with_defines(options, &self.defines))
     }
 }

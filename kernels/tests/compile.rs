@@ -48,8 +48,10 @@ impl Build {
     /// Builds of one kind differ in their tiles and in whether they are traced.
     fn kind(&self) -> String {
         match self {
+            Self::Decode(s) if s.beside_prefill => format!("beside prefill {} {:?}", s.head_dim, s.dtype),
             Self::Decode(s) => format!("decode {} {:?} fused {}", s.head_dim, s.dtype, s.fused),
             Self::Merge(head_dim, dtype, _) => format!("merge {head_dim} {dtype:?}"),
+            Self::Prefill(s) if s.slim => format!("slim prefill {} {:?}", s.head_dim, s.dtype),
             Self::Prefill(s) => format!("prefill {} {:?}", s.head_dim, s.dtype),
             Self::Limits => "limits".to_owned(),
         }
@@ -65,12 +67,16 @@ impl Build {
     }
 }
 
-fn of_one_architecture() -> Vec<Build> {
+fn of_one_architecture(arch: Arch) -> Vec<Build> {
     let mut builds = vec![Build::Limits];
     for (head_dim, dtype) in [(64, Dtype::F16), (64, Dtype::Bf16), (128, Dtype::F16), (128, Dtype::Bf16)] {
         for trace in [false, true] {
             builds.push(Build::Merge(head_dim, dtype, trace));
             builds.push(Build::Prefill(PrefillSpec::new(head_dim, dtype, trace)));
+            if arch.warpgroups() {
+                builds.push(Build::Prefill(PrefillSpec::slim(head_dim, dtype, trace)));
+                builds.push(Build::Decode(KernelSpec::beside_prefill(&[Tile::LEAN], head_dim, dtype, trace)));
+            }
             for tiles in tile_lists() {
                 // Only the fused kernel has several tiles in one launch.
                 let fused: &[bool] = if tiles.len() == 1 { &[false, true] } else { &[true] };
@@ -83,7 +89,7 @@ fn of_one_architecture() -> Vec<Build> {
 }
 
 fn every_build() -> Vec<(Arch, Build)> {
-    let of = |arch| of_one_architecture().into_iter().map(move |build| (arch, build));
+    let of = |arch| of_one_architecture(arch).into_iter().map(move |build| (arch, build));
     [Arch::SM_80, Arch::SM_90A, Arch::SM_100].into_iter().flat_map(of).collect()
 }
 

@@ -265,16 +265,25 @@ fn sampled(chunk: &Chunk, rng: &mut StdRng) -> Vec<u32> {
     rows
 }
 
-/// Options, and the SMs to run on where not all.
-type Way = (CallOptions, Option<u32>);
+struct Way {
+    options: CallOptions,
+    sms: Option<u32>,
+    slim: bool,
+}
 
-fn prepare(bench: &Bench, case: &Case, (options, sms): &Way) -> (Call, [DeviceBuffer; 3]) {
+impl Way {
+    fn new(options: CallOptions) -> Self {
+        Self { options, sms: None, slim: false }
+    }
+}
+
+fn prepare(bench: &Bench, case: &Case, way: &Way) -> (Call, [DeviceBuffer; 3]) {
     let upload = |values: &[u16]| bench.gpu.upload(values).unwrap();
     let queries = upload(&case.q);
     let cache = KvCache { k: upload(&case.k), v: upload(&case.v), layout: case.layout, blocks: case.num_blocks };
     let (tasks, blocks, merges, prefill_slots) = case.tasks();
     let all = (0..tasks.len() as u32).collect();
-    let mut launches = vec![Launch { sms: *sms, ..Launch::new(Work::Prefill(all)) }];
+    let mut launches = vec![Launch { sms: way.sms, beside: way.slim, ..Launch::new(Work::Prefill(all)) }];
     if !merges.targets.is_empty() {
         launches.push(Launch::new(Work::Merge(merges)));
     }
@@ -288,7 +297,7 @@ fn prepare(bench: &Bench, case: &Case, (options, sms): &Way) -> (Call, [DeviceBu
         launches: &launches,
         ..PlanArrays::default()
     };
-    let call = Call::new(&bench.gpu, &bench.compiler, &case.shape, &cache, &queries, &plan, options).unwrap();
+    let call = Call::new(&bench.gpu, &bench.compiler, &case.shape, &cache, &queries, &plan, &way.options).unwrap();
     (call, [queries, cache.k, cache.v])
 }
 
@@ -341,13 +350,19 @@ fn random_chunks_agree_with_f64() {
         let mut rng = StdRng::seed_from_u64(seed);
         let case = Case::random(&mut rng);
         let traced = CallOptions { trace_capacity: 1 << 20, ..CallOptions::default() };
+        let few = Way { sms: Some(5), ..Way::new(CallOptions::default()) };
         let plain = CallOptions { defines: vec![AS_SM_80.to_owned()], ..CallOptions::default() };
         let mut ways = vec![
-            ("as it is", (CallOptions::default(), None)),
-            if rng.random() { ("traced", (traced, None)) } else { ("on five SMs", (CallOptions::default(), Some(5))) },
+            ("as it is", Way::new(CallOptions::default())),
+            if rng.random() { ("traced", Way::new(traced)) } else { ("on five SMs", few) },
         ];
-        if bench.gpu.arch().warpgroups() && seed % 3 == 0 {
-            ways.push(("as on sm_80", (plain, None)));
+        if bench.gpu.arch().warpgroups() {
+            let trace_capacity = if seed % 4 == 0 { 1 << 20 } else { 0 };
+            let options = CallOptions { trace_capacity, ..CallOptions::default() };
+            ways.push(("slim", Way { slim: true, ..Way::new(options) }));
+            if seed % 3 == 0 {
+                ways.push(("as on sm_80", Way::new(plain)));
+            }
         }
         for (name, way) in ways {
             match run(&bench, &case, &way, &mut rng) {
@@ -372,7 +387,7 @@ fn each_task_and_head_is_traced_in_its_place() {
         let places = tasks.len() as u32 * case.shape.q_heads;
         let merged = merges.targets.len() as u32;
         let options = CallOptions { trace_capacity: places + merged, ..CallOptions::default() };
-        let (prefill, _held) = prepare(&bench, &case, &(options, None));
+        let (prefill, _held) = prepare(&bench, &case, &Way::new(options));
         prefill.clear_trace(&bench.stream).unwrap();
         prefill.launch(&bench.stream).unwrap();
         bench.stream.synchronize().unwrap();

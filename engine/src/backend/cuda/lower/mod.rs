@@ -23,7 +23,7 @@ use crate::backend::cuda::lower::tasks::{Gathered, Rows};
 use crate::capture::Warning;
 use crate::error::{Error, Result};
 use crate::pack::CtaOrder;
-use crate::plan::{Dispatch, Launch, LaunchKind, LaunchPlan, MergeRound, PlannedPack};
+use crate::plan::{Dispatch, Launch, LaunchKind, LaunchPlan, MergeRound, PlannedPack, Strategy};
 use crate::tile::Tile;
 use crate::units::PackIdx;
 use crate::workload::{AttentionShape, Batch, Dtype, PartialForm};
@@ -165,6 +165,7 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan) -> Result<Lowered> {
             stream: launch.stream,
             after: launch.after.clone(),
             programmatic: launch.programmatic,
+            beside: beside(plan) && matches!(launch.kind, LaunchKind::Persistent(_) | LaunchKind::PrefillQueue(_)),
             sms: launch.sms,
         });
     }
@@ -313,19 +314,35 @@ fn is_persistent(plan: &LaunchPlan) -> bool {
     plan.launches.iter().any(|launch| launch.kind.is_persistent() && launch.packs_end > launch.packs_begin)
 }
 
+/// Whether decodes run on the same SMs as prefill, a CTA of each.
+fn beside(plan: &LaunchPlan) -> bool {
+    plan.strategy == Strategy::CoResident
+}
+
+/// The tile of packs with more rows than [`KernelTile::LEAN`] where decodes run beside prefill.
+const BESIDE: KernelTile = KernelTile { m: 16, n: 64 };
+
 /// The decode kernel that each tile of the plan runs on.
 fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
+    let (beside, group) = (beside(plan), plan.shape.group());
     let mut side_by_side = BTreeMap::new();
+    let mut most_rows: BTreeMap<Tile, u32> = BTreeMap::new();
     for launch in plan.launches.iter().filter(|launch| gathers(plan, launch).is_none()) {
         for pack in plan.packs_of(launch).iter().map(|pack| plan.pack(*pack)) {
             *side_by_side.entry(pack.tile).or_insert(true) &= pack.heads > 1;
+            let rows = most_rows.entry(pack.tile).or_default();
+            *rows = (*rows).max(pack.queries_len * group);
         }
     }
     let mixed = is_persistent(plan) && side_by_side.len() > 1;
     side_by_side
         .into_iter()
         .map(|(tile, heads)| {
-            let kernel = kernel_tile(tile, heads, mixed, plan.shape.head_dim);
+            let kernel = match (beside, most_rows.get(&tile)) {
+                (true, Some(rows)) if *rows <= KernelTile::LEAN.m => KernelTile::LEAN,
+                (true, _) => BESIDE,
+                _ => kernel_tile(tile, heads, mixed, plan.shape.head_dim),
+            };
             let spec = KernelSpec::new(&[kernel], plan.shape.head_dim, KernelDtype::F16, false, false);
             match spec.check() {
                 Ok(()) => Ok((tile, kernel)),
@@ -356,7 +373,7 @@ fn substitutions(plan: &LaunchPlan, kernels: &BTreeMap<Tile, KernelTile>) -> Vec
     }
     let differing = tiles.into_iter().filter_map(|(Reverse(tile), packs)| {
         let kernel = kernels.get(&tile)?;
-        (kernel.n != tile.n).then(|| Warning {
+        (kernel.n != tile.n && !beside(plan)).then(|| Warning {
             text: format!(
                 "{packs} packs of tile {tile} ran on the {}×{} kernel: {}",
                 kernel.m,
