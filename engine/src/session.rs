@@ -2,6 +2,8 @@
 //!
 //! The window, the command line, tests and benchmarks all come in here.
 
+mod auto;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,9 @@ pub struct PlanOptions {
     pub scheduler: String,
     /// How the CTAs reach the GPU.
     pub strategy: Strategy,
+    /// Whether the strategy is the one with the least simulated time, instead of `strategy`. What was planned so
+    /// has in `strategy` the one that was taken.
+    pub auto: bool,
     /// The device that the plan is for.
     pub device: Device,
     /// One tile for every pack instead of the scheduler's rule; must be feasible on the device.
@@ -43,6 +48,7 @@ impl PlanOptions {
         Self {
             scheduler: pack::DEFAULT.to_owned(),
             strategy: Strategy::default(),
+            auto: false,
             device: device.clone(),
             tile: None,
             pack: PackOptions::default(),
@@ -86,6 +92,9 @@ pub fn plan_spec(spec: &BatchSpec, options: &PlanOptions) -> Result<Planned> {
 /// As [`plan_spec`].
 pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
     options.device.validate()?;
+    if options.auto {
+        return auto::plan(&spec, &batch, options);
+    }
     let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));
     check_tile(options, &tiles)?;
     check_hybrid_tile(options, &batch)?;
@@ -120,7 +129,7 @@ fn check_tile(options: &PlanOptions, tiles: &TileSet) -> Result<()> {
 
 /// Refuses a fixed tile where the strategy prescribes the one of its kernel.
 fn check_hybrid_tile(options: &PlanOptions, batch: &Batch) -> Result<()> {
-    match (options.tile, hybrid::decode_tile(batch, options.strategy)) {
+    match (options.tile, hybrid::decode_tile(&options.device, batch, options.strategy)) {
         (Some(asked), Some(own)) if asked != own => Err(crate::Error::Unsupported {
             who: options.strategy.name().to_owned(),
             limit: format!(
@@ -169,7 +178,7 @@ fn block_tables_to_plan(
 ) -> Result<(PrefixTree, Packing, LaunchPlan)> {
     let tree = PrefixTree::of(batch);
     let scheduler = pack::find(&options.scheduler)?;
-    let fixed_tile = options.tile.or(hybrid::decode_tile(batch, options.strategy));
+    let fixed_tile = options.tile.or(hybrid::decode_tile(&options.device, batch, options.strategy));
     let rule = match fixed_tile {
         Some(tile) => tile::TileRule::Fixed(tile),
         None => scheduler.tile_rule(),
@@ -190,7 +199,7 @@ fn block_tables_to_plan(
         plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
     let mut plan = plan::build(&input, &packing, &choice)?;
     if let Some(prepared) = prepared {
-        prepared.compose(&mut plan);
+        prepared.compose(&input, &mut plan);
     }
     Ok((tree, packing, plan))
 }
@@ -389,7 +398,7 @@ pub fn oracle_ns(planned: &Planned) -> f64 {
     let (plan, device) = (&planned.plan, &planned.options.device);
     let (shape, pairs) = (&plan.shape, plan.prefill.attended() as f64);
     let flop = 4.0 * f64::from(shape.head_dim) * f64::from(shape.query_heads) * pairs;
-    let rate = device.tensor_flops as f64 * device.sim.prefill_efficiency;
+    let rate = device.tensor_flops as f64 * device.best_prefill_efficiency();
     let bytes = metrics::traffic(plan, &planned.batch, &planned.tree).compulsory.as_f64();
     (flop / rate).max(bytes / device.reachable_bytes_per_s()) * 1e9
 }

@@ -113,7 +113,8 @@ pub(crate) struct ChoiceArgs {
     /// How packs are made; see 'packscope list schedulers' [default: the batch file's, else pat].
     #[arg(long, value_name = "NAME")]
     pub(crate) scheduler: Option<String>,
-    /// How CTAs reach the GPU; see 'packscope list strategies' [default: the batch file's, else streams].
+    /// How CTAs reach the GPU; see 'packscope list strategies', or auto for the one with the least simulated
+    /// time [default: the batch file's, else streams].
     #[arg(long, value_name = "NAME")]
     pub(crate) strategy: Option<String>,
     #[command(flatten)]
@@ -138,8 +139,8 @@ pub(crate) struct RuleArgs {
     /// One tile for every pack, such as 64x128, instead of the scheduler's rule.
     #[arg(long, value_name = "MxN")]
     pub(crate) tile: Option<String>,
-    /// Which way of POD-Attention's kernel 'fused' takes where the batch has prefill: ours, released,
-    /// 2-equal, 2-proportional, 4-equal or 4-proportional (CTAs an SM, policy) [default: ours].
+    /// Which way of POD-Attention's kernel 'fused' takes where the batch has prefill: auto, released,
+    /// 2-equal, 2-proportional, 4-equal or 4-proportional (CTAs an SM, policy) [default: auto].
     #[arg(long, value_name = "WAY")]
     pub(crate) pod: Option<String>,
     /// Constant of the profit rule of 'pat' [default: 4].

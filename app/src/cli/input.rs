@@ -214,6 +214,9 @@ fn named_device(path: &Path) -> Outcome<Device> {
     hw::from_ron(&text).map_err(|error| Fault::about(path, Some(&text), error))
 }
 
+/// `--strategy` for the one with the least simulated time.
+pub(crate) const AUTO: &str = "auto";
+
 /// Everything that planning takes.
 pub(crate) fn options(device: &Device, choice: &ChoiceArgs, explain: bool) -> Outcome<PlanOptions> {
     options_of(device, choice.scheduler(), choice.strategy(), &choice.rules, explain)
@@ -229,7 +232,15 @@ pub(crate) fn options_of(
 ) -> Outcome<PlanOptions> {
     let mut options = PlanOptions::new(device);
     pack::find(scheduler)?.name().clone_into(&mut options.scheduler);
-    options.strategy = strategy.parse()?;
+    options.auto = strategy == AUTO;
+    if !options.auto {
+        options.strategy = strategy.parse().map_err(|error: Error| match error {
+            Error::UnknownName { kind, name, known } => {
+                Error::UnknownName { kind, name, known: format!("{AUTO}, {known}") }
+            }
+            other => other,
+        })?;
+    }
     options.tile = rules.tile.as_deref().map(tile).transpose()?;
     if let Some(pod) = &rules.pod {
         options.pod = pod.parse()?;

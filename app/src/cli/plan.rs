@@ -40,7 +40,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Outcome<ExitCode> {
 /// The plan object with its planning time.
 pub(crate) fn timed_json(planned: &Planned) -> Outcome<PlanJson> {
     let time = session::best_plan_time(planned, PLANNINGS)?;
-    Ok(plan_json(&planned.batch, &planned.tree, &planned.plan, Some(time)))
+    let json = plan_json(&planned.batch, &planned.tree, &planned.plan, Some(time));
+    Ok(PlanJson { strategy_asked: planned.options.auto.then_some(input::AUTO), ..json })
 }
 
 fn decisions(planned: &Planned) -> String {

@@ -74,8 +74,10 @@ pub struct PlanJson {
     pub device: String,
     /// Name of the scheduler.
     pub scheduler: String,
-    /// Name of the strategy.
+    /// Name of the strategy; where `auto` was asked for, of the one that it took.
     pub strategy: &'static str,
+    /// `auto` where that was asked for; `null` where the strategy itself was.
+    pub strategy_asked: Option<&'static str>,
     /// The batch.
     pub batch: BatchJson,
     /// Packs, per KV head.
@@ -253,6 +255,7 @@ pub fn plan_json(batch: &Batch, tree: &PrefixTree, plan: &LaunchPlan, plan_time:
         device: plan.device.clone(),
         scheduler: plan.scheduler.clone(),
         strategy: plan.strategy.name(),
+        strategy_asked: None,
         batch: BatchJson {
             requests: batch.requests().len() as u64,
             kv_tokens: batch.decode_tokens().0,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::hw::PrefillKernels;
 use crate::units::{Bytes, Nanos};
 
 /// One GPU: limits that shape tiles and occupancy, and the constants of the simulator.
@@ -59,6 +60,10 @@ pub struct Device {
     /// The merge kernel, where it is known.
     #[serde(default)]
     pub merge_kernel: Option<MergeKernel>,
+    /// The kernels that put prefill beside decode, where packscope's own are compiled for the device. Without
+    /// them prefill has the shapes of FlashAttention 2 and of POD-Attention's release.
+    #[serde(default)]
+    pub prefill_kernel: Option<PrefillKernels>,
     /// The n of each m by KV tokens, as measured; empty where nobody measured.
     #[serde(default)]
     pub tile_steps: Vec<TileStep>,
@@ -88,7 +93,7 @@ pub struct SimConstants {
     /// Tensor rate that an attention kernel reaches, as a fraction of the data sheet's.
     pub tensor_efficiency: f64,
     /// Tensor rate that a GPU full of prefill reaches with `mma.sync` (FlashAttention 2), as a
-    /// fraction of the data sheet's.
+    /// fraction of the data sheet's; packscope's own kernels have rates of their own (`prefill_kernel`).
     pub prefill_efficiency: f64,
     /// Exponentials of one SM per second.
     pub exp_per_sm_per_s: u64,

@@ -4,9 +4,11 @@
 //! the tree holds a number of a GPU.
 
 mod device;
+mod prefill;
 mod ranges;
 mod table;
 
 pub use device::{Device, KernelResources, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes};
+pub use prefill::{CoRun, PrefillKernels, PrefillResources};
 pub use ranges::{Figure, Number, figures};
 pub use table::{builtin, find, from_ron, names, to_ron};

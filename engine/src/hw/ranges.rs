@@ -9,7 +9,10 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::{Device, KernelResources, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes};
+use super::{
+    CoRun, Device, KernelResources, MergeKernel, PrefillKernels, PrefillResources, QueueItems, SimConstants, TileStep,
+    WorkerTimes,
+};
 use crate::units::{Bytes, Nanos, Tokens};
 
 /// A number of a device file as it is written there.
@@ -76,6 +79,8 @@ const SHARED: RangeInclusive<u64> = 1 << 10..=1 << 24;
 const SM_RATE: RangeInclusive<u64> = 100_000_000..=1_000_000_000_000_000;
 /// Bytes per second of the whole GPU.
 const RATE: RangeInclusive<u64> = 1_000_000_000..=10_000_000_000_000_000;
+/// FLOP per second of the whole GPU.
+const FLOPS: RangeInclusive<u64> = 100_000_000_000..=1_000_000_000_000_000_000;
 /// A time that a GPU always takes, ns: from 1 to 1 ms.
 const LATENCY: RangeInclusive<u64> = 1..=1_000_000;
 /// A time that may be none, ns: up to 1 ms.
@@ -164,6 +169,7 @@ impl List {
             heads_side_by_side: _,
             queue_items,
             merge_kernel,
+            prefill_kernel,
             tile_steps,
             sources: _,
         } = device;
@@ -184,7 +190,7 @@ impl List {
         self.whole("ctas_per_sm", *ctas_per_sm, 1..=64, "");
         self.bytes("l2", *l2, 1 << 16..=1 << 40);
         self.rate("hbm_bytes_per_s", *hbm_bytes_per_s, RATE);
-        self.whole("tensor_flops", *tensor_flops, 100_000_000_000..=1_000_000_000_000_000_000, "FLOP/s");
+        self.whole("tensor_flops", *tensor_flops, FLOPS, "FLOP/s");
         self.time("loaded_latency", *loaded_latency, LATENCY);
         self.inside("sim.", |list| list.sim(sim));
         for (at, kernel) in kernels.iter().enumerate() {
@@ -198,6 +204,17 @@ impl List {
         }
         if let Some(kernel) = merge_kernel {
             self.inside("merge_kernel.", |list| list.merge_kernel(kernel));
+        }
+        if let Some(PrefillKernels { full, slim, lean_decode, co_run }) = prefill_kernel {
+            self.inside("prefill_kernel.full.", |list| list.prefill(full));
+            self.inside("prefill_kernel.slim.", |list| list.prefill(slim));
+            self.inside("prefill_kernel.lean_decode.", |list| list.kernel(lean_decode));
+            if let Some(CoRun { tensor_flops, read_bytes_per_s }) = co_run {
+                self.inside("prefill_kernel.co_run.", |list| {
+                    list.whole("tensor_flops", *tensor_flops, FLOPS, "FLOP/s");
+                    list.rate("read_bytes_per_s", *read_bytes_per_s, RATE);
+                });
+            }
         }
         for (at, step) in tile_steps.iter().enumerate() {
             self.inside(&format!("tile_steps[{at}]."), |list| list.tile_step(step));
@@ -277,6 +294,18 @@ impl List {
         if let Some(step) = step {
             self.time("step", *step, LATENCY);
         }
+    }
+
+    fn prefill(&mut self, kernel: &PrefillResources) {
+        let PrefillResources { m, n, warps, registers, shared, in_flight, efficiency, item } = kernel;
+        self.whole("m", *m, SIDE, "");
+        self.whole("n", *n, SIDE, "");
+        self.whole("warps", *warps, CTA_WARPS, "");
+        self.whole("registers", *registers, REGISTERS, "");
+        self.bytes("shared", *shared, SHARED);
+        self.bytes("in_flight", *in_flight, SHARED);
+        self.part("efficiency", *efficiency, EFFICIENCY);
+        self.time("item", *item, TIME);
     }
 
     fn worker(&mut self, worker: &WorkerTimes) {

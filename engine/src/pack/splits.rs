@@ -121,6 +121,25 @@ pub fn cut_into(packing: &mut Packing, piece_blocks: u32, block_size: u32) {
     packing.packs = out;
 }
 
+/// Cuts every pack into pieces of at most `most` queries; each reads the KV for itself.
+pub fn cut_rows(packing: &mut Packing, most: u32) {
+    let most = most.max(1);
+    let mut out = Vec::with_capacity(packing.packs.len());
+    let mut ends = Vec::with_capacity(packing.packs.len() + 1);
+    for pack in &packing.packs {
+        ends.push(out.len() as u32);
+        for first in (0..pack.queries_len).step_by(most as usize) {
+            let queries_len = most.min(pack.queries_len - first);
+            out.push(Pack { queries_begin: pack.queries_begin + first, queries_len, ..*pack });
+        }
+    }
+    ends.push(out.len() as u32);
+    for phase in packing.imposed.iter_mut().flat_map(|imposed| &mut imposed.phases) {
+        phase.packs_end = ends[(phase.packs_end as usize).min(packing.packs.len())];
+    }
+    packing.packs = out;
+}
+
 /// Appends `pack` in pieces of `piece_blocks` blocks; the last one has the rest.
 pub(super) fn push_pieces(out: &mut Vec<Pack>, pack: Pack, piece_blocks: u32, block_size: u32) {
     let mut begin = pack.blocks_begin;

@@ -78,6 +78,12 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
             decisions.extend(why);
             persistent(&packs, order)
         }
+        // Behind a persistent prefill launch the decodes are what `fused` makes of them alone.
+        (None, Strategy::Spatial | Strategy::CoResident) => {
+            let (order, why) = queue::order(input, &packs, merge.max_partials() > 1);
+            decisions.extend(why);
+            persistent(&packs, order)
+        }
         _ => persistent(&packs, queue::longest_first(&packs)),
     };
     // With prefill, what runs beside what is a choice of its own (`hybrid`).

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::LaunchPlan;
+use crate::plan::{Launch, LaunchPlan, Strategy};
 
 /// What one launch says of its place beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +23,7 @@ pub struct Placement {
 impl LaunchPlan {
     /// The launches that say something of their place, in order; most plans have none.
     pub fn placements(&self) -> Vec<Placement> {
-        let of = |(launch, at): (u32, &crate::plan::Launch)| Placement {
-            launch,
-            sms: at.sms,
-            programmatic: at.programmatic,
-        };
+        let of = |(launch, at): (u32, &Launch)| Placement { launch, sms: at.sms, programmatic: at.programmatic };
         let all = (0..).zip(&self.launches).map(of);
         all.filter(|placement| placement.sms.is_some() || placement.programmatic).collect()
     }
@@ -39,6 +35,11 @@ impl LaunchPlan {
                 (launch.sms, launch.programmatic) = (placement.sms, placement.programmatic);
             }
         }
+    }
+
+    /// Whether a launch is of the lean decode kernel that fits beside slim prefill, rather than of the tile's own.
+    pub fn is_lean(&self, launch: &Launch) -> bool {
+        self.strategy == Strategy::CoResident && launch.kind.is_persistent()
     }
 
     /// The launch before launch `at` on its stream.

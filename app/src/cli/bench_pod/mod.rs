@@ -88,7 +88,11 @@ struct Set {
 }
 
 /// One of the hybrid sets; `chosen` are the rows of the way that the command line chose, beside peers.
+///
+/// The sets are of POD's release, so every device runs FlashAttention 2's and POD's kernels here, whatever
+/// kernels of packscope it has.
 pub(crate) fn bench(device: &Device, args: &BenchArgs, chosen: (&Peers, &[Chosen])) -> Outcome<ExitCode> {
+    let device = &Device { prefill_kernel: None, ..device.clone() };
     let set = match args.set {
         BenchSet::PodFigure6 => figure_6(device)?,
         BenchSet::PodFigure11 => figure_11(device)?,

@@ -21,7 +21,7 @@ use crate::hw::Device;
 use crate::plan::{
     CtaOrder, HybridKernel, LaunchKind, LaunchPlan, MergeRound, PlannedPack, PrefillKernel, PrefillTask,
 };
-use crate::tile::{self, MERGE_IN_FLIGHT, Tile, WARPS_FOR_FULL_TENSOR_RATE};
+use crate::tile::{self, CtaShape, MERGE_IN_FLIGHT, Tile, TileKernel, WARPS_FOR_FULL_TENSOR_RATE};
 use crate::units::Bytes;
 use crate::workload::AttentionShape;
 
@@ -109,16 +109,29 @@ impl MainLoop {
 }
 
 impl CostModel<'_> {
-    /// What a tile's CTA takes of an SM.
-    fn footprint(&self, tile: Tile) -> Footprint {
-        let kernel = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype);
-        self.footprint_of(kernel.shared.0, kernel.registers, kernel.warps)
+    /// The decode kernel of a tile: the lean one that fits beside prefill, or the tile's own.
+    fn decode_kernel(&self, tile: Tile, lean: bool) -> TileKernel {
+        let own = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype);
+        let Some(of) = self.device.prefill_kernel.filter(|_| lean).map(|kernels| kernels.lean_decode) else {
+            return own;
+        };
+        TileKernel {
+            warps: of.warps,
+            registers: of.registers,
+            shared: of.shared.unwrap_or(own.shared),
+            in_flight: of.in_flight.unwrap_or(own.in_flight),
+            heads: of.heads,
+            ..own
+        }
     }
 
     /// What a CTA of a launch takes.
-    pub(super) fn footprint_of_launch(&self, kind: LaunchKind) -> Footprint {
+    pub(super) fn footprint_of_launch(&self, kind: LaunchKind, lean: bool) -> Footprint {
         match kind {
-            LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => self.footprint(tile),
+            LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => {
+                let kernel = self.decode_kernel(tile, lean);
+                self.footprint_of(kernel.shared.0, kernel.registers, kernel.warps)
+            }
             LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => self.merge_footprint(),
             LaunchKind::Prefill(PrefillKernel { cta, .. })
             | LaunchKind::PrefillQueue(PrefillKernel { cta, .. })
@@ -138,9 +151,9 @@ impl CostModel<'_> {
         Footprint { shared: shared + self.device.shared_reserved_per_cta.0, registers: per_warp * warps, warps }
     }
 
-    /// A CTA of the tile's own kernel that computes `heads` heads of a pack.
-    pub(super) fn cta(&self, pack: &PlannedPack, heads: u32, order: CtaOrder) -> DecodeCta {
-        let kernel = tile::kernel(self.device, pack.tile, self.shape.head_dim, self.shape.dtype);
+    /// A CTA of the tile's own kernel, or of the lean one, that computes `heads` heads of a pack.
+    pub(super) fn cta(&self, pack: &PlannedPack, heads: u32, order: CtaOrder, lean: bool) -> DecodeCta {
+        let kernel = self.decode_kernel(pack.tile, lean);
         DecodeCta { heads, in_flight: kernel.in_flight.as_f64(), order }
     }
 
@@ -312,9 +325,18 @@ impl CostModel<'_> {
         sim.cta_epilogue.as_f64() + store
     }
 
-    /// Launches whose workers hold any of the plan's tiles.
-    pub(super) fn workers_per_sm(&self, tile: Tile) -> u32 {
-        tile::occupancy(self.device, tile, self.shape.head_dim, self.shape.dtype).max(1)
+    /// CTAs of a persistent launch that an SM holds by itself.
+    pub(super) fn workers_per_sm(&self, kind: LaunchKind, lean: bool) -> u32 {
+        let cta = match kind {
+            LaunchKind::PrefillQueue(kernel) => kernel.cta,
+            LaunchKind::Hybrid(kernel) => kernel.cta,
+            LaunchKind::Persistent(tile) => {
+                let kernel = self.decode_kernel(tile, lean);
+                CtaShape { warps: kernel.warps, registers: kernel.registers, shared: kernel.shared }
+            }
+            _ => return 0,
+        };
+        tile::resident(self.device, &cta).max(1)
     }
 }
 
@@ -324,7 +346,7 @@ pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let pack = plan.packs.first()?;
     let launch = plan.launches.first()?;
     let written = plan.shape.query_bytes().as_f64() * f64::from(pack.queries_len);
-    let cta = model.cta(pack, plan.decode_at(launch, 0).kv_heads, launch.order);
+    let cta = model.cta(pack, plan.decode_at(launch, 0).kv_heads, launch.order, plan.is_lean(launch));
     let alone = model.main_loop(pack, &cta, 0.0, written);
     let limit =
         (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s() * device.sim.tile_read_efficiency) * 1e-9;

@@ -65,6 +65,17 @@ pub(super) struct Limits {
     pub(super) hbm: f64,
     pub(super) l2: f64,
     pub(super) sm: f64,
+    /// What is reached where prefill and decode share SMs, where that was measured.
+    pub(super) co_run: Option<CoLimits>,
+}
+
+/// Limits of SMs on which prefill and decode run at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CoLimits {
+    /// Of HBM, were all SMs like that, in bytes per ns.
+    pub(super) hbm: f64,
+    /// Fraction of the SM's tensor cores.
+    pub(super) tensor: f64,
 }
 
 /// A main loop on an SM.

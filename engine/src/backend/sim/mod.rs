@@ -15,6 +15,7 @@ mod dispatch;
 mod fits;
 mod l2;
 mod memory;
+mod own;
 mod run;
 mod series;
 mod share;
@@ -23,7 +24,7 @@ pub use cost::one_cta_time;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::l2::{L2, Pieces};
-use crate::backend::sim::memory::{Fluid, Limits};
+use crate::backend::sim::memory::{CoLimits, Fluid, Limits};
 use crate::backend::sim::run::Simulation;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Spans};
@@ -58,6 +59,10 @@ pub fn run(
         hbm: device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9,
         l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
         sm: device.sim.sm_bytes_per_s as f64 * 1e-9,
+        co_run: device.prefill_kernel.and_then(|kernels| kernels.co_run).map(|both| CoLimits {
+            hbm: both.read_bytes_per_s as f64 * 1e-9,
+            tensor: both.tensor_flops as f64 / device.tensor_flops as f64,
+        }),
     };
     let dirty = if l2 == L2State::Cold { useful } else { 0.0 };
     let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty, device.sim.cold_write_back);

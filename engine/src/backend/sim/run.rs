@@ -1,8 +1,10 @@
 //! The event loop: launches become ready, CTAs are placed, main loops share the memory system.
 
 mod merging;
+mod order;
 mod workers;
 
+use crate::backend::sim::run::order::Until;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -164,18 +166,17 @@ impl<'a> Simulation<'a> {
 
     fn launch_progress(&self, launch: &Launch) -> Progress {
         let ctas = self.plan.ctas(launch);
-        let mut joined = false;
-        let mut workers = 0;
-        if let LaunchKind::Persistent(tile) = launch.kind {
-            let all = self.model.workers_per_sm(tile) * self.model.device.sm_count;
-            let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
-            joined = self.plan.decodes_of(launch) > all.saturating_mul(most);
-            workers = all.min(ctas.len() as u32);
-        }
+        let lean = self.plan.is_lean(launch);
+        // SMs that a launch may use are a size of its grid: the hardware places it where there is room.
+        let sms = launch.sms.unwrap_or(u32::MAX).clamp(1, self.model.device.sm_count);
+        let all = self.model.workers_per_sm(launch.kind, lean) * sms;
+        let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
+        let joined = launch.kind.is_persistent() && self.plan.decodes_of(launch) > all.saturating_mul(most);
+        let workers = all.min(ctas.len() as u32);
         let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
         Progress {
             tickets: by_ticket.then(|| TicketDesk::new(self.model.device.sm_count as usize)),
-            footprint: self.model.footprint_of_launch(launch.kind),
+            footprint: self.model.footprint_of_launch(launch.kind, lean),
             ctas,
             taken: 0,
             done: 0,
@@ -265,28 +266,6 @@ impl<'a> Simulation<'a> {
         self.events.push(Reverse((time.max(0.0).to_bits(), event)));
     }
 
-    fn first_launches(&mut self) {
-        for at in 0..self.plan.launches.len() {
-            self.progress[at].waiting_for = self.predecessors(at).len();
-            if self.progress[at].waiting_for == 0 {
-                let sim = &self.model.device.sim;
-                let ready = at as f64 * sim.host_launch_interval.as_f64() + sim.launch_latency.as_f64();
-                self.at(ready, Event::Ready(at as u32));
-            }
-        }
-    }
-
-    /// Launches that must be done before launch `at`: the one before it on its stream, and `after`.
-    fn predecessors(&self, at: usize) -> Vec<u32> {
-        let launch = &self.plan.launches[at];
-        let mut before: Vec<u32> = launch.after.clone();
-        let on_stream = (0..at).rev().find(|other| self.plan.launches[*other].stream == launch.stream);
-        before.extend(on_stream.map(|other| other as u32));
-        before.sort_unstable();
-        before.dedup();
-        before
-    }
-
     fn handle(&mut self, event: Event) {
         match event {
             Event::Ready(launch) => {
@@ -303,17 +282,18 @@ impl<'a> Simulation<'a> {
     fn place_ctas(&mut self) {
         while let Some(launch) = self.placing.front().copied() {
             let progress = &self.progress[launch as usize];
-            let persistent = self.plan.launches[launch as usize].kind.is_persistent();
+            let queued = self.plan.launches[launch as usize].kind.takes_from_queue();
             // A worker that would find the queue empty, since others took several tasks at once, leaves no trace.
             let tasks = progress.ctas.len() as u32 - progress.taken;
-            let left = if persistent { progress.workers.min(tasks) } else { tasks };
+            let left = if queued { progress.workers.min(tasks) } else { tasks };
             if left == 0 {
                 self.placing.pop_front();
+                self.all_placed(launch as usize);
                 continue;
             }
             let footprint = progress.footprint;
             let Some((sm, lane)) = self.sms.place(footprint) else { return };
-            if persistent {
+            if queued {
                 self.progress[launch as usize].workers -= 1;
             }
             let begin = self.now.max(self.next_dispatch);
@@ -421,7 +401,10 @@ impl<'a> Simulation<'a> {
         let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
         let kv_head = at.query_head / self.plan.shape.group();
         let hit = self.l2.touch(self.plan.packs.len() + at.task as usize, kv_head, read);
-        Some(self.model.prefill_loop(&task, warps, hit))
+        Some(match self.own_kernel(launch, task.tile) {
+            Some(kernel) => self.model.prefill_item(&task, &kernel, hit),
+            None => self.model.prefill_loop(&task, warps, hit),
+        })
     }
 
     /// The decodes of a CTA together.
@@ -434,10 +417,14 @@ impl<'a> Simulation<'a> {
             let hits: f64 = heads.map(|head| self.l2.touch(decode.pack.at(), head, read)).sum();
             let cta = match launch.kind {
                 LaunchKind::Hybrid(_) => self.model.virtual_cta(pack),
-                _ => self.model.cta(pack, decode.kv_heads, launch.order),
+                _ => self.model.cta(pack, decode.kv_heads, launch.order, self.plan.is_lean(launch)),
             };
             let hit = hits / f64::from(decode.kv_heads);
-            let one = self.model.main_loop(pack, &cta, hit, self.written[decode.pack.at()]);
+            let written = self.written[decode.pack.at()];
+            let one = match self.own_kernel(launch, pack.tile) {
+                Some(kernel) => self.model.decode_item(pack, &kernel, hit, written),
+                None => self.model.main_loop(pack, &cta, hit, written),
+            };
             all = Some(all.map_or(one, |before| before.beside(one)));
         }
         all
@@ -456,8 +443,8 @@ impl<'a> Simulation<'a> {
         }
         cta.span.first_tile = Nanos(cta.first_tile.min(now).round() as u64);
         cta.span.loop_end = Nanos(now.round() as u64);
-        let epilogue = self.model.epilogue(cta.written);
-        let span = cta.span;
+        let (span, written) = (cta.span, cta.written);
+        let epilogue = self.epilogue(span.launch as usize, written);
         if self.plan.launches[span.launch as usize].kind.is_persistent() {
             self.take_item(span.launch, (span.sm as usize, span.slot), 0);
         }
@@ -510,14 +497,14 @@ impl<'a> Simulation<'a> {
         let launch = cta.span.launch as usize;
         let progress = &mut self.progress[launch];
         progress.end = self.now;
-        let persistent = self.plan.launches[launch].kind.is_persistent();
+        let queued = self.plan.launches[launch].kind.takes_from_queue();
         let held = self.desks.get(&(cta.sm, cta.span.slot)).is_some_and(|desk| !desk.is_empty());
-        if persistent && (held || (progress.taken as usize) < progress.ctas.len()) {
+        if queued && (held || (progress.taken as usize) < progress.ctas.len()) {
             progress.done += 1;
             // Rounding may have put the last span's end up to a nanosecond past now.
             let begin = self.now.ceil() + 1.0;
             // The worker is set up, and asks for its next task while it is at this one.
-            let until_loads = self.model.device.sim.queue_pop;
+            let until_loads = self.until_next_loads(launch);
             self.begin_task(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin, until_loads);
         } else {
             self.leave(launch, &cta);
@@ -541,22 +528,7 @@ impl<'a> Simulation<'a> {
             begin: Nanos(progress.begin.round() as u64),
             end: progress.last_end,
         });
-        let end = progress.end;
-        for at in launch + 1..self.plan.launches.len() {
-            let before = self.predecessors(at);
-            if !before.contains(&(launch as u32)) {
-                continue;
-            }
-            self.progress[at].waiting_for -= 1;
-            if self.progress[at].waiting_for == 0 {
-                let sim = &self.model.device.sim;
-                let other_stream =
-                    before.iter().any(|b| self.plan.launches[*b as usize].stream != self.plan.launches[at].stream);
-                let gap = if other_stream { sim.stream_join } else { sim.kernel_gap };
-                let host = at as f64 * sim.host_launch_interval.as_f64() + sim.launch_latency.as_f64();
-                self.at((end + gap.as_f64()).max(host), Event::Ready(at as u32));
-            }
-        }
+        self.start_dependents(launch, Until::Done, progress.end);
     }
 }
 

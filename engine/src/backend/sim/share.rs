@@ -73,10 +73,11 @@ impl Class {
 pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
     let mut phi = 1.0;
     let mut speeds = vec![[1.0; 2]; sms.len()];
+    let hbm = shared_hbm(sms, limits);
     for _ in 0..ROUNDS {
-        let caps: Vec<[f64; 2]> = sms.iter().map(|sm| caps(sm, phi, limits.sm)).collect();
+        let caps: Vec<[f64; 2]> = sms.iter().map(|sm| caps(sm, phi, limits)).collect();
         let before = phi;
-        phi = fill(sms, &caps, limits.hbm);
+        phi = fill(sms, &caps, hbm);
         for ((speed, cap), sm) in speeds.iter_mut().zip(&caps).zip(sms) {
             *speed = [0, 1].map(|class| cap[class].min(sm[class].fed(phi)));
         }
@@ -88,8 +89,18 @@ pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
     speeds
 }
 
+/// What HBM gives: where prefill and decode share SMs less, by as much as SMs are shared.
+fn shared_hbm(sms: &[Pair], limits: &Limits) -> f64 {
+    let Some(both) = limits.co_run else { return limits.hbm };
+    let busy = |class: &Class| class.warps > 0.0;
+    let shared = sms.iter().filter(|sm| sm.iter().all(busy)).count() as f64;
+    let any = sms.iter().filter(|sm| sm.iter().any(busy)).count().max(1) as f64;
+    limits.hbm.min(limits.hbm + (both.hbm - limits.hbm) * shared / any)
+}
+
 /// What tensor cores and port of one SM let each class have, at most 1.
-fn caps(sm: &Pair, phi: f64, port: f64) -> [f64; 2] {
+fn caps(sm: &Pair, phi: f64, limits: &Limits) -> [f64; 2] {
+    let port = limits.sm;
     let [t0, t1] = sm.map(|class| class.tensor);
     let free = sm.map(|class| class.fed(phi).min(1.0));
     let wants = [t0 * free[0], t1 * free[1]];
@@ -103,6 +114,9 @@ fn caps(sm: &Pair, phi: f64, port: f64) -> [f64; 2] {
         } else {
             [sure[0] / t0, sure[1] / t1]
         };
+    }
+    if let Some(both) = limits.co_run.filter(|_| sm[0].warps > 0.0 && t1 > 0.0) {
+        caps[1] = caps[1].min(both.tensor / t1);
     }
     let drawn: f64 = (0..2).map(|class| sm[class].moved * caps[class].min(free[class])).sum();
     if drawn > port {
@@ -156,7 +170,7 @@ fn slow_to_l2(sms: &[Pair], speeds: &mut [[f64; 2]], limit: f64) {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9 };
+    const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9, co_run: None };
 
     fn decode(dram: f64, tensor: f64) -> Class {
         Class { dram, moved: dram, tensor, warps: 4.0, l2_wait: 0.0, hbm_wait: 1.0 }

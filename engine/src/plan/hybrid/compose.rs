@@ -1,5 +1,7 @@
 //! Launches of a batch with prefill, from those of its decodes.
 
+use crate::pack::PackInput;
+use crate::plan::hybrid::sms::Shares;
 use crate::plan::hybrid::{Fusion, HybridFigures, Prepared};
 use crate::plan::{CtaOrder, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PrefillKernel};
 use crate::units::PackIdx;
@@ -7,14 +9,13 @@ use crate::units::PackIdx;
 impl Prepared {
     /// Adds the prefill to a plan of the decodes: as launches beside theirs, or as one hybrid launch
     /// in their place.
-    pub fn compose(self, plan: &mut LaunchPlan) {
+    pub fn compose(self, input: &PackInput<'_>, plan: &mut LaunchPlan) {
         plan.decisions.splice(0..0, self.decisions.iter().cloned());
         plan.prefill = self.prefill.clone();
-        if let Some(hybrid) = self.hybrid(plan) {
-            for pack in &mut plan.packs {
-                pack.tile = self.kernel.decode_tile;
-                pack.heads = 1;
-            }
+        if let Fusion::Beside { shares } = self.fusion {
+            self.push_beside(input, plan, shares);
+        } else if let Some(hybrid) = self.hybrid(plan) {
+            self.retile(plan);
             plan.order = (0..plan.packs.len()).map(PackIdx::from).collect();
             let merge = plan.merge.max_partials() > 1;
             plan.launches = vec![launch(LaunchKind::Hybrid(hybrid), 0, (0, plan.order.len() as u32), Vec::new())];
@@ -22,6 +23,45 @@ impl Prepared {
         } else {
             self.push_apart(plan);
         }
+    }
+
+    /// Gives the decode packs the tile of the kernel that computes them.
+    fn retile(&self, plan: &mut LaunchPlan) {
+        for pack in &mut plan.packs {
+            pack.tile = self.kernel.decode_tile;
+            pack.heads = self.kernel.decode_heads;
+        }
+    }
+
+    /// Prefill as a persistent grid, and behind it on its stream the persistent decode launch of the plan, which
+    /// starts as soon as all prefill CTAs have.
+    fn push_beside(&self, input: &PackInput<'_>, plan: &mut LaunchPlan, shares: bool) {
+        let mut prefill = launch(LaunchKind::PrefillQueue(self.prefill_kernel()), 0, (0, 0), Vec::new());
+        let mut for_decode = None;
+        if shares {
+            let unique = input.tree.unique_tokens().as_f64() * plan.shape.kv_bytes_per_token().as_f64();
+            let (k, why) = Shares::of(input.device, plan, &self.prefill, unique).choose();
+            prefill.sms = Some(k);
+            for_decode = Some(input.device.sm_count.saturating_sub(k).max(1));
+            plan.decisions.extend(input.explain.then_some(why));
+        } else {
+            self.retile(plan);
+        }
+        for launch in &mut plan.launches {
+            (launch.programmatic, launch.sms) = (true, for_decode);
+            if let (LaunchKind::Persistent(tile), false) = (&mut launch.kind, shares) {
+                *tile = self.kernel.decode_tile;
+            }
+        }
+        plan.launches.insert(0, prefill);
+        let end = plan.order.len() as u32;
+        if self.prefill.merged_rows() > 0 {
+            plan.launches.push(launch(LaunchKind::MergePrefill, 0, (end, end), vec![0]));
+        }
+    }
+
+    fn prefill_kernel(&self) -> PrefillKernel {
+        PrefillKernel { tasks_begin: 0, tasks_end: self.prefill.tasks.len() as u32, cta: self.kernel.cta }
     }
 
     /// Launches that compute the prefill alone: before those of the decodes, or behind them on a
@@ -34,9 +74,10 @@ impl Prepared {
         let streams = self.fusion == (Fusion::Apart { streams: true });
         let stream = if streams { plan.launches.iter().map(|l| l.stream + 1).max().unwrap_or(0) } else { 0 };
         let first = if streams { plan.launches.len() as u32 } else { 0 };
-        let kernel = PrefillKernel { tasks_begin: 0, tasks_end: self.prefill.tasks.len() as u32, cta: self.kernel.cta };
+        let kernel = self.prefill_kernel();
+        let kind = if self.kernel.queued { LaunchKind::PrefillQueue(kernel) } else { LaunchKind::Prefill(kernel) };
         let place = if streams { plan.order.len() as u32 } else { 0 };
-        let mut own = vec![launch(LaunchKind::Prefill(kernel), stream, (place, place), Vec::new())];
+        let mut own = vec![launch(kind, stream, (place, place), Vec::new())];
         if self.prefill.merged_rows() > 0 {
             own.push(launch(LaunchKind::MergePrefill, stream, (place, place), vec![first]));
         }
@@ -60,7 +101,8 @@ impl Prepared {
         };
         let slots = kernel.decode_slots(plan.packs.len() as u32 * plan.shape.kv_heads);
         kernel.dispatch = match self.fusion {
-            Fusion::Apart { .. } => return None,
+            Fusion::Apart { .. } | Fusion::Beside { .. } => return None,
+            Fusion::Queue => Dispatch::Queue,
             Fusion::Static => Dispatch::Static,
             Fusion::Paired => Dispatch::Paired,
             Fusion::Tickets(policy) => {

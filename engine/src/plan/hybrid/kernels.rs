@@ -1,4 +1,5 @@
-//! The kernels that compute prefill: tiles, warps and shared memory of a CTA.
+//! FlashAttention's and POD's kernels that compute prefill: tiles, warps and shared memory of a CTA. Packscope's
+//! own stand in the device table (`hw::PrefillKernels`).
 //!
 //! | kernel | prefill tile, warps | decode tile, warps | decodes a CTA | shared memory at d 128 |
 //! |---|---|---|---|---|
@@ -38,8 +39,12 @@ pub(super) struct Kernel {
     pub(super) prefill_tile: Tile,
     pub(super) prefill_warps: u32,
     pub(super) decode_tile: Tile,
+    /// KV heads of a pack that a decode CTA computes side by side.
+    pub(super) decode_heads: u32,
     pub(super) decodes_per_cta: u32,
     pub(super) cta: CtaShape,
+    /// Whether the CTAs of prefill alone stay on their SMs and take items from a queue.
+    pub(super) queued: bool,
 }
 
 /// What a CTA must have room for.
@@ -69,8 +74,10 @@ pub(super) fn prefill(device: &Device, shape: &AttentionShape, split: bool) -> K
         prefill_tile: tile,
         prefill_warps: WARPS,
         decode_tile: DECODE,
+        decode_heads: 1,
         decodes_per_cta: 1,
         cta: parts.cta(WARPS, parts.shared(tile)),
+        queued: false,
     }
 }
 
@@ -98,7 +105,7 @@ pub(super) fn pod(device: &Device, shape: &AttentionShape, four: bool, split: (b
     let (decode_tile, decodes_per_cta) = if decode_split { (DECODE, 1) } else { (LEAN, warps) };
     let decode = parts.shared(decode_tile) * u64::from(decodes_per_cta);
     let cta = parts.cta(warps, parts.shared(prefill_tile).max(decode));
-    Kernel { prefill_tile, prefill_warps: warps, decode_tile, decodes_per_cta, cta }
+    Kernel { prefill_tile, prefill_warps: warps, decode_tile, decode_heads: 1, decodes_per_cta, cta, queued: false }
 }
 
 #[cfg(test)]

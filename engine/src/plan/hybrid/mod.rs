@@ -9,6 +9,9 @@
 //! fused         [CTAs that choose by a ticket of their SM]         POD-Attention
 //! ```
 //!
+//! On devices with packscope's own prefill kernels, `serial` and `streams` are made of those, and `spatial`,
+//! `batched` and `co-resident` exist (`own`).
+//!
 //! [`prepare`] decides before packs get their tiles, [`Prepared::compose`] makes the launches. A
 //! batch without prefill is not touched; one without decode runs as FlashAttention's prefill under
 //! `fused` too, as POD's own wrapper does, and `hfuse` and `cta-parallel` refuse both.
@@ -18,7 +21,9 @@ mod compose;
 mod explain;
 mod kernels;
 mod ours;
+mod own;
 mod policy;
+mod sms;
 mod tasks;
 
 pub use auto::{Answer, PodWay, Question, released};
@@ -26,6 +31,7 @@ pub use policy::Policy;
 
 use crate::decision::Decision;
 use crate::error::{Error, Result};
+use crate::hw::Device;
 use crate::pack::{PackInput, Packing, cut_into};
 use crate::plan::hybrid::kernels::Kernel;
 use crate::plan::{PrefillPlan, Strategy, Tickets};
@@ -35,7 +41,7 @@ use crate::workload::{Batch, RequestKind};
 /// Which way of POD's kernel `fused` takes for a hybrid batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodChoice {
-    /// The least time by our estimate.
+    /// The least time by our estimate: `auto`, which was called `ours`.
     #[default]
     Ours,
     /// What the released code would launch.
@@ -53,7 +59,7 @@ impl PodChoice {
     /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Ours => "ours",
+            Self::Ours => "auto",
             Self::Released => "released",
             Self::Way(way) => way.name(),
         }
@@ -74,6 +80,7 @@ impl std::str::FromStr for PodChoice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        let text = if text == "ours" { Self::Ours.name() } else { text };
         Self::all().find(|choice| choice.name() == text).ok_or_else(|| Error::UnknownName {
             kind: "way of POD",
             name: text.to_owned(),
@@ -82,14 +89,28 @@ impl std::str::FromStr for PodChoice {
     }
 }
 
-/// The decode tile that a strategy prescribes for a batch; none where the scheduler's rule holds.
-pub fn decode_tile(batch: &Batch, strategy: Strategy) -> Option<Tile> {
+/// The decode tile that a strategy prescribes for a batch on a device; none where the scheduler's rule holds.
+pub fn decode_tile(device: &Device, batch: &Batch, strategy: Strategy) -> Option<Tile> {
     let hybrid = batch.prefills().next().is_some() && batch.decodes().next().is_some();
     match strategy {
-        Strategy::Serial | Strategy::Streams | Strategy::Spatial | Strategy::Batched | Strategy::CoResident => None,
+        Strategy::Serial | Strategy::Streams | Strategy::Spatial => None,
+        Strategy::Batched | Strategy::CoResident => {
+            device.prefill_kernel.filter(|_| hybrid).and_then(|kernels| own::decode_tile(&kernels, strategy))
+        }
         Strategy::Fused => hybrid.then_some(kernels::LEAN),
         Strategy::HFuse | Strategy::CtaParallel => hybrid.then_some(Tile { m: 64, n: 128 }),
     }
+}
+
+/// The strategies that make sense for a batch and for which the device has kernels.
+pub fn offered(device: &Device, batch: &Batch) -> Vec<Strategy> {
+    let made = |strategy: &Strategy| device.prefill_kernel.is_some() || !needs_own(*strategy);
+    Strategy::of(batch).iter().copied().filter(made).collect()
+}
+
+/// Whether a strategy is made of persistent prefill kernels, which not every device has.
+fn needs_own(strategy: Strategy) -> bool {
+    matches!(strategy, Strategy::Spatial | Strategy::Batched | Strategy::CoResident)
 }
 
 /// Refuses a strategy that fuses two kernels where the batch has work for one.
@@ -104,7 +125,7 @@ pub fn check_strategy(batch: &Batch, strategy: Strategy) -> Result<()> {
     Err(Error::Unsupported {
         who: strategy.name().to_owned(),
         limit: format!(
-            "it fuses a prefill with a decode kernel, and there is no {missing}; use serial, streams or fused, or add one"
+            "it puts prefill beside decode, and there is no {missing}; use serial, streams or fused, or add one"
         ),
     })
 }
@@ -129,6 +150,12 @@ enum Fusion {
     Paired,
     /// The pattern follows from the CTAs that there are.
     Tickets(Policy),
+    /// One persistent grid for the items of both.
+    Queue,
+    /// Two persistent grids, decode starting when prefill is on its SMs; `shares` gives each some of the SMs.
+    Beside {
+        shares: bool,
+    },
 }
 
 /// Decides kernels and splits, and cuts the packs where POD splits decodes. `None` for a batch
@@ -144,8 +171,12 @@ pub fn prepare(
 ) -> Result<Option<Prepared>> {
     check_strategy(input.batch, strategy)?;
     let Some(question) = question(input, packing) else { return Ok(None) };
-    if strategy == Strategy::Fused && !packing.packs.is_empty() {
-        return Ok(Some(prepare_pod(input, packing, &question, pod)));
+    let has_decodes = !packing.packs.is_empty();
+    if let Some(kernels) = input.device.prefill_kernel.filter(|_| own::takes(strategy, has_decodes)) {
+        return Ok(Some(own::prepare(input, packing, strategy, &kernels)?));
+    }
+    if strategy == Strategy::Fused && has_decodes {
+        return Ok(Some(prepare_pod(input, packing, &question, pod)?));
     }
     // FlashAttention's prefill kernel, split by its own rule without POD's limit.
     let splits = auto::flash_prefill_splits(&question, 128);
@@ -173,7 +204,7 @@ pub fn prepare(
     Ok(Some(Prepared { prefill: tasks::build(input.batch, kernel.prefill_tile, splits), kernel, fusion, decisions }))
 }
 
-fn prepare_pod(input: &PackInput<'_>, packing: &mut Packing, question: &Question, pod: PodChoice) -> Prepared {
+fn prepare_pod(input: &PackInput<'_>, packing: &mut Packing, question: &Question, pod: PodChoice) -> Result<Prepared> {
     let work = work(input, packing, question);
     let ours = ours::choose(&work);
     let answer = match pod {
@@ -181,6 +212,7 @@ fn prepare_pod(input: &PackInput<'_>, packing: &mut Packing, question: &Question
         PodChoice::Released => released(question, None),
         PodChoice::Way(way) => released(question, Some(way)),
     };
+    refuse_four(input, &answer, pod)?;
     if answer.decode_splits > 1 {
         let block = input.batch.shape.block_size;
         let piece = question.decode_kv.div_ceil(auto::SPLIT_BLOCK).div_ceil(answer.decode_splits) * auto::SPLIT_BLOCK;
@@ -189,12 +221,29 @@ fn prepare_pod(input: &PackInput<'_>, packing: &mut Packing, question: &Question
     let split = (answer.prefill_splits > 1, answer.decode_splits > 1);
     let kernel = kernels::pod(input.device, &input.batch.shape, answer.way.four, split);
     let decisions = if input.explain { explain::pod(&work, &answer, &ours, pod) } else { Vec::new() };
-    Prepared {
+    Ok(Prepared {
         prefill: tasks::build(input.batch, kernel.prefill_tile, answer.prefill_splits),
         kernel,
         fusion: Fusion::Tickets(answer.way.policy),
         decisions,
+    })
+}
+
+/// Whether POD's ways with four CTAs an SM can be compiled: at head dimension 128 each CTA would be 64 threads,
+/// whose O, S and P of 64 rows are more than the 255 registers that a thread may have.
+fn has_four(device: &Device, head_dim: u32) -> bool {
+    device.prefill_kernel.is_none() || head_dim < 128
+}
+
+fn refuse_four(input: &PackInput<'_>, answer: &Answer, pod: PodChoice) -> Result<()> {
+    if !answer.way.four || has_four(input.device, input.batch.shape.head_dim) {
+        return Ok(());
     }
+    Err(Error::Unsupported {
+        who: format!("fused in POD's way {} on '{}'", pod.name(), input.device.key),
+        limit: "four CTAs an SM at head dimension 128 are 64 threads each, and 64 rows of prefill take more than the 255 registers that a thread may have; use --pod auto, 2-equal or 2-proportional"
+            .to_owned(),
+    })
 }
 
 /// What our choice looks at.

@@ -21,7 +21,7 @@
 
 use crate::hw::Device;
 use crate::plan::hybrid::auto::{PodWay, Question};
-use crate::plan::hybrid::{Answer, kernels, released};
+use crate::plan::hybrid::{Answer, has_four, kernels, released};
 use crate::workload::AttentionShape;
 
 /// What the choice looks at beside POD's question.
@@ -53,9 +53,11 @@ pub(super) const MARGIN: f64 = 0.97;
 
 /// The way with the least estimate, or the released choice where that is nearly as good.
 pub(super) fn choose(work: &Work<'_>) -> Estimate {
-    let answer = released(&work.question, None);
+    let made = |way: &PodWay| !way.four || has_four(work.device, work.shape.head_dim);
+    let released_way = released(&work.question, None);
+    let answer = if made(&released_way.way) { released_way } else { released(&work.question, Some(PodWay::TWO)) };
     let theirs = Estimate { answer, time: estimate(work, &answer) };
-    let ways = PodWay::ALL.iter().map(|way| best_of(work, *way));
+    let ways = PodWay::ALL.into_iter().filter(made).map(|way| best_of(work, way));
     let best = ways.min_by(|a, b| a.time.total_cmp(&b.time)).filter(|best| best.time < MARGIN * theirs.time);
     best.unwrap_or(theirs)
 }

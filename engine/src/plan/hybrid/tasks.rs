@@ -12,14 +12,20 @@ use crate::plan::hybrid::auto::SPLIT_BLOCK;
 use crate::plan::{PrefillChunk, PrefillPlan, PrefillTask};
 use crate::tile::Tile;
 use crate::units::QueryIdx;
-use crate::workload::{Batch, RequestKind};
+use crate::workload::{Batch, Request, RequestKind};
 
 /// All chunks of a batch in tasks of `tile.m` rows and `splits` ranges of KV.
 pub(super) fn build(batch: &Batch, tile: Tile, splits: u32) -> PrefillPlan {
+    build_with(batch, tile, |_| splits)
+}
+
+/// As [`build`], each chunk with splits of its own.
+pub(super) fn build_with(batch: &Batch, tile: Tile, splits: impl Fn(&Request) -> u32) -> PrefillPlan {
     let mut plan = PrefillPlan::default();
     for (query, request) in batch.prefills() {
         if let RequestKind::Prefill { chunk } = request.kind {
-            push_chunk(&mut plan, query, (chunk.0 as u32, request.kv.0 as u32), tile, splits.max(1));
+            let lengths = (chunk.0 as u32, request.kv.0 as u32);
+            push_chunk(&mut plan, query, lengths, tile, splits(request).max(1));
         }
     }
     plan

@@ -1,0 +1,112 @@
+//! When launches may place their CTAs: stream order, events, programmatic starts.
+//!
+//! ```text
+//! on a stream      ready when the launch before it is done, and all that a programmatic one ran beside
+//! after            ready when those are done
+//! programmatic     ready when all CTAs of the launch before it on its stream are placed
+//! ```
+
+use super::{Event, Simulation};
+use crate::hw::PrefillResources;
+use crate::plan::{Dispatch, Launch, LaunchKind};
+use crate::tile::Tile;
+use crate::units::Nanos;
+
+/// What of a launch another one waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Until {
+    /// All its CTAs are on their SMs.
+    Placed,
+    /// It is done.
+    Done,
+}
+
+impl Simulation<'_> {
+    pub(super) fn first_launches(&mut self) {
+        for at in 0..self.plan.launches.len() {
+            self.progress[at].waiting_for = self.predecessors(at).len();
+            if self.progress[at].waiting_for == 0 {
+                let ready = self.host_time(at);
+                self.at(ready, Event::Ready(at as u32));
+            }
+        }
+    }
+
+    /// When the host has launched it.
+    fn host_time(&self, at: usize) -> f64 {
+        let sim = &self.model.device.sim;
+        at as f64 * sim.host_launch_interval.as_f64() + sim.launch_latency.as_f64()
+    }
+
+    /// What launch `at` waits for: those of `after`, and the one before it on its stream.
+    fn predecessors(&self, at: usize) -> Vec<(u32, Until)> {
+        let launch = &self.plan.launches[at];
+        let mut before: Vec<(u32, Until)> = launch.after.iter().map(|other| (*other, Until::Done)).collect();
+        let mut on_stream = self.plan.before_on_stream(at);
+        if launch.programmatic {
+            before.extend(on_stream.map(|other| (other as u32, Until::Placed)));
+        } else {
+            // A programmatic launch ran beside the one before it, so whoever is behind waits for both.
+            while let Some(other) = on_stream {
+                before.push((other as u32, Until::Done));
+                on_stream = self.plan.launches[other].programmatic.then(|| self.plan.before_on_stream(other)).flatten();
+            }
+        }
+        before.sort_unstable();
+        before.dedup();
+        before
+    }
+
+    /// All CTAs of a launch have their SMs: those that start programmatically behind it may place theirs.
+    pub(super) fn all_placed(&mut self, launch: usize) {
+        // The last of them begins when the dispatcher comes to it.
+        let begun = self.now.max(self.next_dispatch);
+        self.start_dependents(launch, Until::Placed, begun);
+    }
+
+    /// Launches that waited for this of `launch` and for nothing else become ready.
+    pub(super) fn start_dependents(&mut self, launch: usize, until: Until, end: f64) {
+        for at in launch + 1..self.plan.launches.len() {
+            let before = self.predecessors(at);
+            if !before.contains(&(launch as u32, until)) {
+                continue;
+            }
+            self.progress[at].waiting_for -= 1;
+            if self.progress[at].waiting_for == 0 {
+                let sim = &self.model.device.sim;
+                let other_stream =
+                    before.iter().any(|b| self.plan.launches[b.0 as usize].stream != self.plan.launches[at].stream);
+                let gap = if other_stream { sim.stream_join } else { sim.kernel_gap };
+                let ready = (end + gap.as_f64()).max(self.host_time(at));
+                self.at(ready, Event::Ready(at as u32));
+            }
+        }
+    }
+
+    /// The device's own prefill kernel, where a launch is of it.
+    pub(super) fn own_kernel(&self, launch: &Launch, tile: Tile) -> Option<PrefillResources> {
+        let own = match launch.kind {
+            LaunchKind::PrefillQueue(_) => true,
+            LaunchKind::Hybrid(kernel) => kernel.dispatch == Dispatch::Queue,
+            _ => false,
+        };
+        if own { self.model.own_prefill(tile) } else { None }
+    }
+
+    /// From the end of a worker's task to the first load of its next one.
+    pub(super) fn until_next_loads(&self, launch: usize) -> Nanos {
+        // A prefill kernel fetches the next item's tiles while it ends this one.
+        let decodes = self.plan.launches[launch].kind.is_persistent();
+        if decodes { self.model.device.sim.queue_pop } else { Nanos::ZERO }
+    }
+
+    /// From a CTA's last tile to the end of its task, ns.
+    pub(super) fn epilogue(&self, launch: usize, written: f64) -> f64 {
+        let launch = &self.plan.launches[launch];
+        let tile = self.plan.tasks_of(launch).first().map(|task| task.tile);
+        match tile.and_then(|tile| self.own_kernel(launch, tile)) {
+            Some(kernel) => kernel.item.as_f64(),
+            None => self.model.epilogue(written),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The kernels that put prefill beside decode, as a device file describes them.
+//!
+//! ```text
+//! full   alone on its SM: serial, streams, spatial, batched
+//! slim   one CTA an SM that leaves room for a lean decode CTA: co-resident
+//! ```
+//!
+//! Worked number, the full kernel of the H200 at d 128: a step of 128×128 takes 4·128·128·128 = 8.39 MFLOP,
+//! 1.48 µs at 0.756 of 989 TFLOP/s over 132 SMs. Twelve thousand tokens in front of 128 rows are 96 steps
+//! and 2.5 µs for the item's beginning and end, 145 µs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::hw::{Device, KernelResources};
+use crate::tile::{CtaShape, Tile};
+use crate::units::{Bytes, Nanos};
+
+/// The prefill kernels of a device, and the decode kernel that fits beside one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefillKernels {
+    /// The kernel that has its SM to itself.
+    pub full: PrefillResources,
+    /// The kernel that leaves room for lean decode.
+    pub slim: PrefillResources,
+    /// The decode kernel that fits beside the slim one.
+    pub lean_decode: KernelResources,
+    /// What prefill and reads reach at once on the same SMs.
+    #[serde(default)]
+    pub co_run: Option<CoRun>,
+}
+
+/// One prefill kernel: a persistent grid, whose CTAs take (task, query head) items.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefillResources {
+    /// Query rows of the tile.
+    pub m: u32,
+    /// KV tokens of the tile.
+    pub n: u32,
+    /// Warps of the CTA.
+    pub warps: u32,
+    /// Registers of one thread at entry.
+    pub registers: u32,
+    /// Dynamic shared memory of the CTA.
+    pub shared: Bytes,
+    /// Bytes that a CTA keeps outstanding.
+    pub in_flight: Bytes,
+    /// Tensor rate that its main loop reaches, softmax included, as a fraction of the data sheet's.
+    pub efficiency: f64,
+    /// From the last tile of one item to the first of the next.
+    pub item: Nanos,
+}
+
+/// Rates at which tensor work and reads run side by side on the same SMs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoRun {
+    /// Tensor rate over all SMs, FLOP per second.
+    pub tensor_flops: u64,
+    /// Reads from HBM beside it, bytes per second.
+    pub read_bytes_per_s: u64,
+}
+
+impl PrefillResources {
+    /// Its tile.
+    pub fn tile(&self) -> Tile {
+        Tile { m: self.m, n: self.n }
+    }
+
+    /// What a CTA takes of an SM.
+    pub fn cta(&self) -> CtaShape {
+        CtaShape { warps: self.warps, registers: self.registers, shared: self.shared }
+    }
+
+    /// Time of one step of `n` KV tokens on an SM of its own, ns.
+    pub fn step_ns(&self, device: &Device, head_dim: u32) -> f64 {
+        let flop = 4.0 * f64::from(self.m) * f64::from(self.n) * f64::from(head_dim);
+        let of_sm = device.tensor_flops as f64 * self.efficiency * 1e-9 / f64::from(device.sm_count);
+        // The exponential units of an SM run beside its tensor cores.
+        let exponentials = f64::from(self.m * self.n) / (device.sim.exp_per_sm_per_s as f64 * 1e-9);
+        (flop / of_sm).max(exponentials)
+    }
+
+    /// Time of one item that reads `tokens` KV tokens, ns.
+    pub fn item_ns(&self, device: &Device, head_dim: u32, tokens: u64) -> f64 {
+        tokens.div_ceil(u64::from(self.n)) as f64 * self.step_ns(device, head_dim) + self.item.as_f64()
+    }
+}
+
+impl PrefillKernels {
+    /// The kernel of a tile; tiles of other kernels have none.
+    pub fn of_tile(&self, tile: Tile) -> Option<&PrefillResources> {
+        [&self.full, &self.slim].into_iter().find(|kernel| kernel.tile() == tile)
+    }
+}
+
+impl Device {
+    /// Tensor rate of the fastest prefill kernel, as a fraction of the data sheet's.
+    pub fn best_prefill_efficiency(&self) -> f64 {
+        self.prefill_kernel.map_or(self.sim.prefill_efficiency, |kernels| {
+            kernels.full.efficiency.max(kernels.slim.efficiency).max(self.sim.prefill_efficiency)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::hw;
+
+    #[test]
+    fn the_worked_number_holds() {
+        let device = hw::find("h200-sxm").unwrap();
+        let full = device.prefill_kernel.unwrap().full;
+        assert!((full.step_ns(device, 128) - 1481.0).abs() < 2.0, "{}", full.step_ns(device, 128));
+        let item = full.item_ns(device, 128, 12_288);
+        assert!((item - 144_700.0).abs() < 500.0, "{item}");
+    }
+
+    #[test]
+    fn slim_prefill_and_lean_decode_fill_an_sm_and_fit() {
+        for key in ["h200-sxm", "h100-sxm"] {
+            let device = hw::find(key).unwrap();
+            let kernels = device.prefill_kernel.unwrap();
+            let (slim, lean) = (kernels.slim, kernels.lean_decode);
+            let registers = |warps: u32, of_thread: u32| {
+                warps * (of_thread * 32).next_multiple_of(device.register_granule_per_warp)
+            };
+            let all = registers(slim.warps, slim.registers) + registers(lean.warps, lean.registers);
+            assert_eq!((all, device.registers_per_sm), (64_512, 65_536), "{key}");
+            let shared = slim.shared + lean.shared.unwrap() + device.shared_reserved_per_cta * 2;
+            assert!(shared <= device.shared_per_sm, "{key}: {shared}");
+            for prefill in [kernels.full, slim] {
+                assert_eq!(crate::tile::resident(device, &prefill.cta()), 1, "{key}");
+            }
+        }
+    }
+}

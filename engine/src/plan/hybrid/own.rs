@@ -1,0 +1,254 @@
+//! Hybrid batches on devices for which packscope's own prefill kernels are compiled.
+//!
+//! ```text
+//! serial        [prefill items] [merge rows] [decode …] [merge]
+//! streams       stream 0…: [decode …] [merge]        stream k: [prefill items] [merge rows]
+//! spatial       [prefill items on k SMs] ‖ [decode workers on the others]
+//! batched       [prefill and decode items of one grid] [merge rows] [merge]
+//! co-resident   [slim prefill items, one CTA an SM] ‖ [lean decode workers, where there is room]
+//! ```
+//!
+//! Every prefill launch is a persistent grid whose CTAs take (task, query head) items, KV head by KV head, in
+//! it longest first. Under `‖` the decode launch starts programmatically: once all prefill CTAs are on their
+//! SMs. On a stream of its own it could come first, fill the SMs, and the two would run one after the other.
+//!
+//! KV of a chunk is split where its items are few, or longer than all that runs beside them:
+//!
+//! ```text
+//! few     items < half the SMs              →  one wave of items: ⌊SMs / items⌋
+//! long    longest item > max(decode, all items / SMs)   →  as often as it is longer
+//! ```
+//!
+//! A piece has 512 tokens or more: below, the beginning and the end of an item take as long as its tiles.
+//!
+//! Worked number, a chunk of 128 at 65,536 of 8/1 heads beside short decodes: 8 items of 760 µs on 132 SMs,
+//! so 16 pieces of 4,096 tokens each, 128 items of 50 µs, and a merge.
+
+use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
+use crate::error::{Error, Result};
+use crate::hw::{PrefillKernels, PrefillResources};
+use crate::pack::{PackInput, Packing, cut_rows};
+use crate::plan::Strategy;
+use crate::plan::hybrid::kernels::Kernel;
+use crate::plan::hybrid::{Fusion, Prepared, tasks};
+use crate::tile::Tile;
+use crate::workload::{Request, RequestKind};
+
+/// Shortest piece of a split chunk, in KV tokens.
+const LEAST_PIECE: u64 = 512;
+/// A grid of fewer items than this part of the SMs is split.
+const FEW: f64 = 0.5;
+
+/// Whether a strategy is made of the device's own prefill kernels, rather than of FlashAttention's and POD's.
+pub(super) fn takes(strategy: Strategy, has_decodes: bool) -> bool {
+    match strategy {
+        Strategy::Serial | Strategy::Streams | Strategy::Spatial | Strategy::Batched | Strategy::CoResident => true,
+        // Prefill alone is the plain kernel, under `fused` too.
+        Strategy::Fused => !has_decodes,
+        Strategy::HFuse | Strategy::CtaParallel => false,
+    }
+}
+
+/// The tile of decode packs that a strategy prescribes; none where the scheduler's rule holds.
+pub(super) fn decode_tile(kernels: &PrefillKernels, strategy: Strategy) -> Option<Tile> {
+    match strategy {
+        Strategy::Batched => Some(kernels.full.tile()),
+        Strategy::CoResident => Some(Tile { m: kernels.lean_decode.m, n: kernels.lean_decode.n }),
+        _ => None,
+    }
+}
+
+/// Decides kernel and splits, and cuts the packs to the rows that the decode tile holds.
+///
+/// # Errors
+/// [`Error::Unsupported`] where one query has more rows than the tile.
+pub(super) fn prepare(
+    input: &PackInput<'_>,
+    packing: &mut Packing,
+    strategy: Strategy,
+    kernels: &PrefillKernels,
+) -> Result<Prepared> {
+    let prefill = if strategy == Strategy::CoResident { &kernels.slim } else { &kernels.full };
+    let mut decisions = Vec::new();
+    let decode_tile = decode_tile(kernels, strategy);
+    if let Some(tile) = decode_tile {
+        let before = packing.packs.len();
+        cut_to_tile(input, packing, strategy, tile)?;
+        if input.explain {
+            decisions.push(explain_rows(input, packing, tile, before));
+        }
+    }
+    let alone = matches!(strategy, Strategy::Serial | Strategy::Fused);
+    let beside = if alone { f64::INFINITY } else { decode_ns(input, packing) };
+    let splits = Splits::of(input, prefill, beside);
+    if input.explain {
+        decisions.push(splits.explain(input, prefill));
+        if strategy == Strategy::Serial && !packing.packs.is_empty() {
+            decisions.push(explain_serial(input, packing, &splits));
+        }
+    }
+    let fusion = match strategy {
+        Strategy::Streams => Fusion::Apart { streams: true },
+        Strategy::Spatial => Fusion::Beside { shares: true },
+        Strategy::CoResident => Fusion::Beside { shares: false },
+        Strategy::Batched => Fusion::Queue,
+        _ => Fusion::Apart { streams: false },
+    };
+    let kernel = Kernel {
+        prefill_tile: prefill.tile(),
+        prefill_warps: prefill.warps,
+        decode_tile: decode_tile.unwrap_or(prefill.tile()),
+        decode_heads: if strategy == Strategy::CoResident { kernels.lean_decode.heads } else { 1 },
+        decodes_per_cta: 1,
+        cta: prefill.cta(),
+        queued: true,
+    };
+    let prefill = tasks::build_with(input.batch, kernel.prefill_tile, |request| splits.of_request(request));
+    Ok(Prepared { prefill, kernel, fusion, decisions })
+}
+
+fn cut_to_tile(input: &PackInput<'_>, packing: &mut Packing, strategy: Strategy, tile: Tile) -> Result<()> {
+    let group = input.batch.shape.group();
+    if group > tile.m {
+        return Err(Error::Unsupported {
+            who: strategy.name().to_owned(),
+            limit: format!(
+                "its decode tile has {} rows, and one query has {group}, one for each query head of a KV head; use another strategy",
+                tile.m
+            ),
+        });
+    }
+    cut_rows(packing, tile.m / group);
+    Ok(())
+}
+
+/// KV of all decode packs at the rate of HBM, each token counted once, ns.
+fn decode_ns(input: &PackInput<'_>, packing: &Packing) -> f64 {
+    if packing.packs.is_empty() {
+        return 0.0;
+    }
+    let bytes = input.tree.unique_tokens().as_f64() * input.batch.shape.kv_bytes_per_token().as_f64();
+    bytes / (input.device.reachable_bytes_per_s() * 1e-9)
+}
+
+/// How often the KV of the chunks is cut.
+#[derive(Clone, Copy, Debug)]
+struct Splits {
+    /// Items of all chunks without splits, their time together and the longest, ns.
+    items: u64,
+    all: f64,
+    longest: f64,
+    /// Pieces for want of items.
+    few: u64,
+    /// No piece should take longer, ns.
+    most: f64,
+    n: u32,
+    step: f64,
+    sms: f64,
+}
+
+impl Splits {
+    fn of(input: &PackInput<'_>, prefill: &PrefillResources, beside: f64) -> Self {
+        let (device, shape) = (input.device, &input.batch.shape);
+        let heads = u64::from(shape.query_heads);
+        let (mut items, mut all, mut longest) = (0, 0.0, 0.0_f64);
+        for (chunk, kv) in input.batch.prefills().filter_map(|(_, request)| lengths(request)) {
+            let blocks = chunk.div_ceil(u64::from(prefill.m));
+            items += blocks * heads;
+            // The causal bound climbs by a tile's rows a block.
+            let mean = kv as f64 - (chunk as f64 - f64::from(prefill.m)).max(0.0) / 2.0;
+            all += (blocks * heads) as f64 * prefill.item_ns(device, shape.head_dim, mean as u64);
+            longest = longest.max(prefill.item_ns(device, shape.head_dim, kv));
+        }
+        let sms = f64::from(device.sm_count);
+        let few = if (items as f64) < FEW * sms { u64::from(device.sm_count) / items.max(1) } else { 1 };
+        let most = beside.max(all / sms);
+        Self { items, all, longest, few, most, n: prefill.n, step: prefill.step_ns(device, shape.head_dim), sms }
+    }
+
+    /// Pieces of a request's KV.
+    fn of_request(&self, request: &Request) -> u32 {
+        let Some((_, kv)) = lengths(request) else { return 1 };
+        let time = kv.div_ceil(u64::from(self.n)) as f64 * self.step;
+        let long = if time > self.most { (time / self.most.max(1.0)).ceil() as u64 } else { 1 };
+        self.few.max(long).min(kv / LEAST_PIECE).max(1) as u32
+    }
+
+    fn explain(&self, input: &PackInput<'_>, prefill: &PrefillResources) -> Decision {
+        let taken = input.batch.prefills().map(|(_, request)| self.of_request(request)).max().unwrap_or(1);
+        let alone = |pieces: f64| {
+            // At least the mean over the SMs, and the longest item or piece.
+            (self.all / self.sms).max(self.longest / pieces) + if pieces > 1.0 { prefill.item.as_f64() } else { 0.0 }
+        };
+        let way = |what: String, pieces: f64| {
+            let time = alone(pieces);
+            Considered::new(what, time * 1e-3, Price::one_kernel(time))
+        };
+        let mut considered = vec![way("prefill KV whole".to_owned(), 1.0)];
+        if taken > 1 {
+            considered.push(way(format!("prefill KV in up to {taken}"), f64::from(taken)));
+        }
+        let share = self.items as f64 / self.sms;
+        Decision {
+            subject: Subject::Plan,
+            other: None,
+            choice: Choice::Split,
+            chosen: considered.len() - 1,
+            considered,
+            unit: "µs estimated".into(),
+            rule: "split where the items fill less than half of the SMs, or where one takes longer than the decodes and than all items spread over the SMs".into(),
+            constant: Some(RuleConstant::new("items an SM that are few", FEW, (self.few > 1).then_some(share))),
+        }
+    }
+}
+
+/// Query and KV tokens of a prefill chunk.
+fn lengths(request: &Request) -> Option<(u64, u64)> {
+    match request.kind {
+        RequestKind::Prefill { chunk } => Some((chunk.0, request.kv.0)),
+        RequestKind::Decode => None,
+    }
+}
+
+fn explain_rows(input: &PackInput<'_>, packing: &Packing, tile: Tile, before: usize) -> Decision {
+    let read: f64 = packing.packs.iter().map(|pack| pack.tokens.as_f64()).sum();
+    let bytes = |tokens: f64| Price::traffic(tokens * input.batch.shape.kv_bytes_per_token().as_f64());
+    let after = packing.packs.len();
+    let mut considered = vec![Considered::new(format!("packs of at most {} rows", tile.m), after as f64, bytes(read))];
+    if after > before {
+        let least = input.tree.unique_tokens().as_f64();
+        considered.push(Considered::new("the scheduler's packs", before as f64, bytes(least)));
+    }
+    Decision {
+        subject: Subject::Plan,
+        other: None,
+        choice: Choice::Tile,
+        considered,
+        chosen: 0,
+        unit: "packs".into(),
+        rule: "the decode tile of this kernel holds so many rows; a pack of more is cut, and each piece reads the KV again".into(),
+        constant: Some(RuleConstant::new("rows of the decode tile", f64::from(tile.m), None)),
+    }
+}
+
+/// One kernel after the other.
+fn explain_serial(input: &PackInput<'_>, packing: &Packing, splits: &Splits) -> Decision {
+    let read: f64 = packing.packs.iter().map(|pack| pack.tokens.as_f64()).sum();
+    let bytes = read.min(input.tree.unique_tokens().as_f64()) * input.batch.shape.kv_bytes_per_token().as_f64();
+    let decode = bytes / (input.device.reachable_bytes_per_s() * 1e-9);
+    let prefill = (splits.all / splits.sms).max(splits.longest / splits.few as f64);
+    let time = prefill + decode;
+    Decision {
+        subject: Subject::Plan,
+        other: None,
+        choice: Choice::Fusion,
+        considered: vec![
+            Considered::new("serial", time * 1e-3, Price::run(time)),
+            Considered::new("side by side", prefill.max(decode) * 1e-3, Price::lower_bound(prefill.max(decode))),
+        ],
+        chosen: 0,
+        unit: "µs estimated".into(),
+        rule: "serial was asked for: one kernel after the other, each with its own tail".into(),
+        constant: None,
+    }
+}
