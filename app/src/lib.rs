@@ -8,5 +8,4 @@ pub mod headline;
 pub mod picture;
 pub mod plot;
 pub mod samples;
-mod shown;
 pub mod window;

@@ -11,12 +11,12 @@ use engine::units::Nanos;
 
 use crate::damage::{self, Damage};
 use crate::headline;
-use crate::shown;
 use crate::window::lanes::Lanes;
 use crate::window::panels::entity_colour;
 use crate::window::panels::timeline::layout::{Layout, View, ticks};
 use crate::window::panels::timeline::{caption, gaps};
 use crate::window::theme::{Tokens, tokens};
+use engine::shown;
 
 pub(crate) const WIDTH: f32 = 1200.0;
 pub(crate) const LEFT: f32 = 60.0;

@@ -2,8 +2,13 @@
 
 use std::path::PathBuf;
 
+use crate::shown::{brief, quoted};
+
 /// Shorthand for results of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Most characters of a typed form that a message repeats.
+const FORM: usize = 120;
 
 /// What can go wrong in the engine.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +18,7 @@ pub enum Error {
     #[error("the batch is not valid: {0}")]
     Batch(String),
     /// Text of a batch form that does not parse; `at` is the byte offset where it stops making sense.
-    #[error("{form}: {problem}")]
+    #[error("{}: {problem}", brief(form, FORM))]
     Form {
         /// The form that was read, such as `--tree`.
         form: String,
@@ -35,7 +40,7 @@ pub enum Error {
         offset: usize,
     },
     /// A name that no list has.
-    #[error("there is no {kind} named '{name}'; known: {known}")]
+    #[error("there is no {kind} named '{}'; known: {known}", quoted(name))]
     UnknownName {
         /// `scheduler`, `strategy`, `device`, …
         kind: &'static str,
@@ -87,5 +92,21 @@ impl Error {
     pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, source, path }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_repeats_little_of_a_name_or_form() {
+        let long = format!("pat\u{1b}[31m{}", "long".repeat(70_000));
+        let unknown = Error::UnknownName { kind: "scheduler", name: long.clone(), known: "pat, naive".to_owned() };
+        let form = Error::Form { form: format!("--tree {long}"), problem: "there is no '_'".to_owned(), at: None };
+        for (error, says) in [(unknown, "known: pat, naive"), (form, "there is no '_'")] {
+            let text = error.to_string();
+            assert!(text.len() < 200 && text.contains("pat␛[31mlong") && text.ends_with(says), "{text:.300}");
+        }
     }
 }

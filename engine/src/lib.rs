@@ -7,7 +7,7 @@
 //! ```
 //!
 //! One direction, no way back: a module imports only from those left of it in
-//! `units, error, cancel, decision < hw, workload < tile < pack < plan < numerics, capture < backend <
+//! `units, shown, error, cancel, decision < hw, workload < tile < pack < plan < numerics, capture < backend <
 //! metrics < export < session < calibrate < replan`. A test over the sources keeps this true.
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod pack;
 pub mod plan;
 pub mod replan;
 pub mod session;
+pub mod shown;
 pub mod tile;
 pub mod units;
 pub mod workload;

@@ -43,9 +43,7 @@ pub(crate) fn refused(error: &Error) -> Tried {
     if matches!(error, Error::Plan(_)) {
         return Err(format!("a fault of packscope: {text}"));
     }
-    // The command line repeats what was typed, clipped and with its place.
-    let told = if let Error::Form { problem, .. } = error { problem } else { &text };
-    readable(told).map(|()| Verdict::Refused)
+    readable(&text).map(|()| Verdict::Refused)
 }
 
 /// Whether a message is one readable sentence.

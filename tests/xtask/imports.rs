@@ -6,8 +6,9 @@ use crate::sources::Source;
 
 /// Modules of the engine from left to right; those on one step do not use each other, but for
 /// `workload`, whose file errors the device table shares.
-const STEPS: [&[&str]; 15] = [
+const STEPS: [&[&str]; 16] = [
     &["units"],
+    &["shown"],
     &["error"],
     &["cancel", "decision"],
     &["workload"],

@@ -7,7 +7,7 @@ use engine::export::compare_json;
 use super::args::CompareArgs;
 use super::fault::Outcome;
 use super::{figures, input, output};
-use crate::shown;
+use engine::shown;
 
 /// The command. The first scheduler under the first strategy is what the others are compared with.
 pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {

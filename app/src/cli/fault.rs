@@ -9,7 +9,7 @@ use miette::{LabeledSpan, MietteDiagnostic, Report};
 
 use super::files;
 use super::snippet::Snippet;
-use crate::shown;
+use engine::shown;
 
 /// Exit code: the work itself failed.
 pub(crate) const FAILED: u8 = 1;
@@ -86,10 +86,10 @@ impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let code = code_of(&error);
         let report = match &error {
-            Error::Form { form, problem, at } => {
+            Error::Form { form, at, .. } => {
                 // The form is the option and its text; the place counts within the text.
                 let (option, text) = form.split_once(' ').unwrap_or((form, ""));
-                let told = message(&format!("{}: {problem}", shown::clipped(form, FORM)));
+                let told = message(&error.to_string());
                 match at {
                     Some(at) => pointing(told, Snippet::of(option, text, *at)),
                     None => told.into(),
@@ -106,8 +106,6 @@ impl From<Error> for Fault {
 
 /// Most characters of a message. What is longer quotes what it was given; the place is shown below it.
 const MESSAGE: usize = 1200;
-/// Most characters of a typed form that a message repeats.
-const FORM: usize = 120;
 
 fn message(text: &str) -> MietteDiagnostic {
     MietteDiagnostic::new(shown::lines(&shown::clipped(text, MESSAGE)))

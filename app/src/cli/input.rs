@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use engine::hw::{self, Device};
 use engine::session::{PlanOptions, Runner};
+use engine::shown::quoted;
 use engine::tile::Tile;
 use engine::workload::{self, AttentionShape, BatchSpec, TraceRequest};
 use engine::{Error, pack};
@@ -46,7 +47,7 @@ pub(crate) fn shown(args: &BatchArgs, device: &mut DeviceArgs, choice: Option<&m
         take(&mut told, "strategy", &mut choice.strategy, scene.strategy);
     }
     if !told.is_empty() {
-        output::note(&format!("{}: shown with {}, as its file says", spec.name, told.join(" ")));
+        output::note(&format!("{}: shown with {}, as its file says", quoted(&spec.name), told.join(" ")));
     }
     Ok(spec)
 }
@@ -54,7 +55,7 @@ pub(crate) fn shown(args: &BatchArgs, device: &mut DeviceArgs, choice: Option<&m
 /// Takes a scene's own value for an option that was not given.
 fn take<T: From<String>>(told: &mut Vec<String>, option: &str, asked: &mut Option<T>, own: Option<String>) {
     if let (None, Some(own)) = (&asked, own) {
-        told.push(format!("--{option} {own}"));
+        told.push(format!("--{option} {}", quoted(&own)));
         *asked = Some(T::from(own));
     }
 }
@@ -268,6 +269,7 @@ pub(crate) fn ways(
 
 fn tile(text: &str) -> Outcome<Tile> {
     let parsed = text.split_once('x').and_then(|(m, n)| Some(Tile { m: m.parse().ok()?, n: n.parse().ok()? }));
-    parsed
-        .ok_or_else(|| Fault::input(format!("--tile is '{text}'"), "write it like 64x128: query rows, 'x', KV tokens"))
+    parsed.ok_or_else(|| {
+        Fault::input(format!("--tile is '{}'", quoted(text)), "write it like 64x128: query rows, 'x', KV tokens")
+    })
 }

@@ -9,6 +9,7 @@ use engine::hw::{self, Device};
 use engine::metrics::Limits;
 use engine::plan::{PlanDigest, Strategy};
 use engine::session::{self, PlanOptions};
+use engine::shown::{quoted, reason};
 use engine::units::{Bytes, Nanos};
 use engine::workload::BatchSpec;
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ pub(crate) fn read_all(args: &CalibrateArgs) -> Outcome<Measured> {
         args.from.iter().partition(|path| path.extension().is_some_and(|extension| extension == "pscope"));
     for path in benches {
         let text = files::text(path, &files::RUNS)?;
-        let file: Value = serde_json::from_str(&text).map_err(|error| bad(path, &error.to_string()))?;
+        let file: Value = serde_json::from_str(&text).map_err(|error| bad(path, &reason(&error.to_string())))?;
         let runs =
             file["runs"].as_array().filter(|runs| !runs.is_empty()).ok_or_else(|| bad(path, "it has no runs"))?;
         let of_first = runs[0]["run"]["device"].as_str().unwrap_or_default();
@@ -128,9 +129,10 @@ enum Row {
 /// The run of one row.
 fn observed(device: &Device, row: &Value) -> Result<Row, String> {
     let key = row["sample"].as_str().ok_or("a run names no sample")?;
+    let told = quoted(key);
     let run = &row["run"];
     if run["source"] != "measured" || run["device"] != device.key.as_str() {
-        return Err(format!("the run of {key} was not measured on {}", device.name));
+        return Err(format!("the run of {told} was not measured on {}", device.name));
     }
     let whole = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
     let strategy = Strategy::ALL.into_iter().find(|strategy| run["strategy"] == strategy.name());
@@ -138,10 +140,10 @@ fn observed(device: &Device, row: &Value) -> Result<Row, String> {
     let ((Some(query_heads), Some(kv_heads)), Some(strategy), Some(scheduler), Some(time)) =
         (shape, strategy, run["scheduler"].as_str(), run["makespan_ns"].as_u64())
     else {
-        return Err(format!("the run of {key} misses its heads, scheduler, strategy or makespan"));
+        return Err(format!("the run of {told} misses its heads, scheduler, strategy or makespan"));
     };
     let spec = match row["batch_ron"].as_str() {
-        Some(text) => BatchSpec::from_ron(text).map_err(|error| format!("the batch of {key}: {error}"))?,
+        Some(text) => BatchSpec::from_ron(text).map_err(|error| format!("the batch of {told}: {error}"))?,
         None => with_heads(spec_of(key)?, query_heads, kv_heads),
     };
     let options = PlanOptions { scheduler: scheduler.to_owned(), strategy, ..PlanOptions::new(device) };
@@ -154,7 +156,7 @@ fn observed(device: &Device, row: &Value) -> Result<Row, String> {
         let ((packs, partials), strategy) = (now, strategy.name());
         let then = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
         return Ok(Row::OtherPlan(format!(
-            "{key} at {query_heads}/{kv_heads} under {scheduler}, {strategy}: {} packs and {} partials were measured, {packs} and {partials} are planned now, {}",
+            "{told} at {query_heads}/{kv_heads} under {scheduler}, {strategy}: {} packs and {} partials were measured, {packs} and {partials} are planned now, {}",
             then(was.0),
             then(was.1),
             if was == (Some(packs), Some(partials)) {
@@ -193,7 +195,7 @@ fn spec_of(key: &str) -> Result<BatchSpec, String> {
         return BatchSpec::from_ron(sample.text).map_err(|error| error.to_string());
     }
     let long_tail = sets::long_tail().ok().filter(|case| case.name == key);
-    long_tail.map(|case| case.spec).ok_or_else(|| format!("there is no sample '{key}'"))
+    long_tail.map(|case| case.spec).ok_or_else(|| format!("there is no sample '{}'", quoted(key)))
 }
 
 fn limits_of(file: &Value) -> Option<Limits> {

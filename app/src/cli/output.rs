@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::fault::{Fault, Outcome};
 use super::interrupt;
-use crate::shown;
+use engine::shown;
 
 /// Writes a result to stdout.
 pub(crate) fn print(text: &str) -> Outcome<()> {

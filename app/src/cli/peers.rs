@@ -17,6 +17,7 @@
 
 use std::path::Path;
 
+use engine::shown::{quoted, reason};
 use engine::units::Nanos;
 use engine::workload::parse_heads;
 use serde_json::{Map, Value};
@@ -137,7 +138,7 @@ impl Row {
 
 /// What a file says, or what is wrong with it and where.
 fn parse(text: &str) -> Result<Peers, String> {
-    let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let file: Value = serde_json::from_str(text).map_err(|error| reason(&error.to_string()))?;
     if file.get("cold_read").is_some() && file.get("rows").is_none() {
         return Err("it holds limits of a GPU (cold_read), not times of peers; bench measures limits itself".to_owned());
     }
@@ -168,7 +169,9 @@ fn parse_row(row: &Value) -> Result<Row, String> {
     let of = match (row.get("config"), text("trace"), text("window")) {
         (Some(Value::Number(number)), ..) => Of::Case(number.to_string()),
         (Some(Value::String(name)), ..) => Of::Case(name.clone()),
-        (Some(other), ..) => return Err(format!(".config is {other}, neither a number nor a name")),
+        (Some(other), ..) => {
+            return Err(format!(".config is {}, neither a number nor a name", quoted(&other.to_string())));
+        }
         (None, Some(trace), Some(window)) => Of::Trace(format!("{trace} {window}")),
         (None, ..) => return Err(" has neither config nor trace and window".to_owned()),
     };
@@ -177,12 +180,12 @@ fn parse_row(row: &Value) -> Result<Row, String> {
     let mut times: Vec<(String, Nanos)> = Vec::new();
     for (key, value) in row {
         if key == "us" || key.starts_with("us_") {
-            let within = value.as_object().ok_or_else(|| format!(".{key} is no object of times by name"))?;
+            let within = value.as_object().ok_or_else(|| format!(".{} is no object of times by name", quoted(key)))?;
             for (name, value) in within {
-                push(&mut times, name, value, &format!(".{key}.{name}"))?;
+                push(&mut times, name, value, &format!(".{}.{}", quoted(key), quoted(name)))?;
             }
         } else if let Some(name) = key.strip_suffix("_us").filter(|name| !name.ends_with("_floor")) {
-            push(&mut times, name, value, &format!(".{key}"))?;
+            push(&mut times, name, value, &format!(".{}", quoted(key)))?;
         }
     }
     if times.is_empty() {
@@ -197,9 +200,9 @@ fn push(times: &mut Vec<(String, Nanos)>, name: &str, value: &Value, place: &str
     }
     // An hour is no time of an attention call.
     let micros = value.as_f64().filter(|micros| *micros > 0.0 && *micros < 3.6e9);
-    let micros = micros.ok_or_else(|| format!("{place} is {value}, not a time in µs"))?;
+    let micros = micros.ok_or_else(|| format!("{place} is {}, not a time in µs", quoted(&value.to_string())))?;
     if times.iter().any(|(known, _)| known == name) {
-        return Err(format!("{place}: the row has another time of {name}"));
+        return Err(format!("{place}: the row has another time of {}", quoted(name)));
     }
     times.push((name.to_owned(), Nanos((micros * 1e3).round() as u64)));
     Ok(())
@@ -268,6 +271,20 @@ mod tests {
         ] {
             let error = parse(&text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_repeats_little_of_the_file() {
+        let long = "long".repeat(70_000);
+        for text in [
+            format!(r#"{{"rows": [{{"config": ["{long}"], "heads": "32/8"}}]}}"#),
+            format!(r#"{{"rows": [{{"config": 1, "heads": "{long}"}}]}}"#),
+            format!(r#"{{"rows": [{{"config": 1, "heads": "32/8", "{long}_us": "{long}"}}]}}"#),
+            format!(r#"{{"rows": [{{"config": 1, "heads": "32/8", "us": {{"{long}": "{long}"}}}}]}}"#),
+        ] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.contains("longlong") && error.len() < 400, "{error:.300}");
         }
     }
 }

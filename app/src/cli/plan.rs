@@ -11,7 +11,7 @@ use super::args::PlanArgs;
 use super::fault::Outcome;
 use super::table::Table;
 use super::{input, output};
-use crate::shown;
+use engine::shown;
 
 /// Plannings of which the best is told.
 const PLANNINGS: u32 = 5;

@@ -14,7 +14,7 @@ use super::fault::{FAILED, Outcome};
 use super::figures::{self, percent};
 use super::table::Table;
 use super::{input, interrupt, output};
-use crate::shown;
+use engine::shown;
 
 /// Seed of the random input of `--check`; the same input each time.
 const CHECK_SEED: u64 = 1;

@@ -3,7 +3,7 @@
 
 use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 
-use crate::shown;
+use engine::shown;
 
 /// Most characters of the line on each side of the place.
 const SIDE: usize = 100;

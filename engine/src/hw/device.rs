@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::hw::PrefillKernels;
+use crate::shown::quoted;
 use crate::units::{Bytes, Nanos};
 
 /// One GPU: limits that shape tiles and occupancy, and the constants of the simulator.
@@ -268,13 +269,12 @@ impl Device {
     /// # Errors
     /// [`Error::Device`] with the field, its value and its range ([`super::figures`]).
     pub fn validate(&self) -> Result<()> {
-        let wrong = |what: String| Err(Error::Device(format!("{what} (device '{}')", self.key.escape_default())));
+        let wrong = |what: String| Err(Error::Device(format!("{what} (device '{}')", quoted(&self.key))));
         for (field, text) in [("key", &self.key), ("name", &self.name)] {
             if text.is_empty() || text.len() > LONGEST_NAME || text.chars().any(char::is_control) {
-                let shown: String = text.chars().take(20).flat_map(char::escape_default).collect();
+                let (shown, bytes) = (quoted(text), text.len());
                 return wrong(format!(
-                    "{field} is '{shown}' of {} bytes, but must be 1 to {LONGEST_NAME} bytes without control characters",
-                    text.len()
+                    "{field} is '{shown}' of {bytes} bytes, but must be 1 to {LONGEST_NAME} bytes without control characters"
                 ));
             }
         }

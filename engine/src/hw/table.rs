@@ -76,6 +76,14 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_repeats_little_of_a_key() {
+        let (key, text) = FILES[0];
+        let long = text.replace(&format!("key: \"{key}\""), &format!("key: \"{}\"", "long\\n".repeat(70_000)));
+        let told = from_ron(&long).unwrap_err().to_string();
+        assert!(told.contains("key is 'long␊long") && told.len() < 500, "{told:.300}");
+    }
+
+    #[test]
     fn an_unknown_device_names_those_that_exist() {
         let text = find("b300").unwrap_err().to_string();
         assert!(text.contains("b300") && text.contains("h200-sxm"), "{text}");

@@ -10,6 +10,7 @@
 //! | window | `100:256` | 256 requests from request 100 on |
 
 use crate::error::{Error, Result};
+use crate::shown::quoted;
 use crate::units::{counted, grouped};
 use crate::workload::{AttentionShape, BatchSpec, Limits, NodeSpec, RequestSpec, SCHEMA};
 
@@ -48,10 +49,10 @@ impl<'a> Form<'a> {
             return Err(self.wrong(at, format!("{what} is missing here")));
         }
         if let Some(bad) = part.find(|c: char| !c.is_ascii_digit()) {
-            return Err(self.wrong(at + bad, format!("{what} is '{}', which is not a whole number", echo(part))));
+            return Err(self.wrong(at + bad, format!("{what} is '{}', which is not a whole number", quoted(part))));
         }
         let value: u64 =
-            part.parse().map_err(|_| self.wrong(at, format!("{what} is {}, which is too large", echo(part))))?;
+            part.parse().map_err(|_| self.wrong(at, format!("{what} is {}, which is too large", quoted(part))))?;
         if value == 0 && !zero {
             return Err(self.wrong(at, format!("{what} is 0, but must be at least 1")));
         }
@@ -73,14 +74,6 @@ impl<'a> Form<'a> {
         }
         Ok(numbers)
     }
-}
-
-/// What was typed, as a message repeats it: the beginning, with nothing that steers a terminal.
-fn echo(part: &str) -> String {
-    /// A number of 64 bits has 20 digits.
-    const MOST: usize = 24;
-    let more = if part.chars().nth(MOST).is_some() { "…" } else { "" };
-    part.chars().take(MOST).flat_map(char::escape_debug).chain(more.chars()).collect()
 }
 
 /// Reads a tree string: `nodes per level _ tokens per node`, from the roots down.
@@ -284,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_repeats_the_beginning_of_what_was_typed() {
+    fn a_message_repeats_little_of_what_was_typed() {
         for text in ["1x2\u{1b}[31m".to_owned() + &"9".repeat(5000), "1x".to_owned() + &"9".repeat(5000)] {
             let Err(Error::Form { problem, .. }) = parse_decode(&text) else { panic!("{text} was taken") };
             assert!(problem.len() < 120 && !problem.contains(char::is_control) && problem.contains('…'), "{problem}");

@@ -19,6 +19,7 @@ use std::io::{BufRead, Read as _};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::shown;
 use crate::units::{counted, grouped};
 use crate::workload::{AttentionShape, BatchSpec, Limits, NodeSpec, SCHEMA};
 
@@ -88,7 +89,7 @@ pub fn read_mooncake(mut reader: impl BufRead) -> Result<Vec<TraceRequest>> {
 /// The parser's reason without its own line and column, which count from this line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.clone(), |(reason, _)| reason.to_owned())
+    shown::reason(text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason))
 }
 
 fn check(request: &TraceRequest) -> std::result::Result<(), String> {
@@ -314,6 +315,13 @@ mod tests {
             }
         }
         assert!(read_mooncake(&[0xff, 0xfe, b'\n'][..]).is_err());
+    }
+
+    #[test]
+    fn a_refusal_repeats_little_of_the_trace() {
+        let line = TRACE.replace("1300", &format!("\"{}\"", "long".repeat(70_000)));
+        let text = read_mooncake(line.as_bytes()).unwrap_err().to_string();
+        assert!(text.contains("invalid type: string \"longlong") && text.len() < 400, "{text:.200}");
     }
 
     #[test]

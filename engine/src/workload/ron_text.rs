@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::shown::{quoted, reason};
 use crate::units::grouped;
 use crate::workload::Limits;
 
@@ -82,17 +83,17 @@ fn problem(error: &ron::Error) -> String {
             grouped(Limits::DEPTH as u64)
         ),
         ron::Error::NoSuchStructField { expected, found, .. } => {
-            format!("there is no field '{found}' here; the fields are {}", list(expected))
+            format!("there is no field '{}' here; the fields are {}", quoted(found), list(expected))
         }
         ron::Error::MissingStructField { field, .. } => format!("the field '{field}' is missing"),
         ron::Error::DuplicateStructField { field, .. } => format!("the field '{field}' stands here twice"),
         ron::Error::NoSuchEnumVariant { expected, found, .. } => {
-            format!("there is no '{found}' here; choose one of {}", list(expected))
+            format!("there is no '{}' here; choose one of {}", quoted(found), list(expected))
         }
         ron::Error::InvalidValueForType { expected, found } => {
             // The names of types are those of the code.
             let expected = if expected.starts_with("struct ") { "a group of fields in '(' and ')'" } else { expected };
-            format!("{found} stands where {expected} is needed")
+            format!("{} stands where {expected} is needed", quoted(found))
         }
         ron::Error::ExpectedStructLike
         | ron::Error::ExpectedNamedStructLike(_)
@@ -103,7 +104,9 @@ fn problem(error: &ron::Error) -> String {
         other => {
             let text = other.to_string().replace('`', "'");
             let mut letters = text.chars();
-            letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+            let lower: String =
+                letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect());
+            reason(&lower)
         }
     }
 }
@@ -122,6 +125,25 @@ mod tests {
             problem.contains("no field 'rots'") && problem.contains("roots") && !problem.contains("Spec"),
             "{problem}"
         );
+    }
+
+    #[test]
+    fn a_problem_repeats_little_of_the_text() {
+        let long = "long".repeat(70_000);
+        for text in [
+            format!("(schema: 1, {long}: 3)"),
+            format!("(schema: 1, requests: [{long}(kv: 3)])"),
+            format!("(schema: \"{long}\")"),
+            format!("(schema: b\"{long}\")"),
+            format!("#![enable({long})] (schema: 1)"),
+            format!("(schema: 1, {long}-{long}: 3)"),
+            format!("(schema: 1, r#{long}: 3)"),
+            format!("(schema: 1, shape: (dtype: {long}))"),
+            format!("{long}(schema: 1)"),
+        ] {
+            let problem = BatchSpec::from_ron(&text).unwrap_err().to_string();
+            assert!(problem.len() < 400, "{} bytes of {} are repeated: {problem:.200}", problem.len(), text.len());
+        }
     }
 
     #[test]

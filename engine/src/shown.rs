@@ -1,14 +1,37 @@
 //! Text from outside as it is shown: no name and no file steers the terminal, breaks a picture or fills the screen.
+//!
+//! A message that repeats a name, a key or a text of a file takes it through [`quoted`], wherever it is made.
 
 use std::borrow::Cow;
 
+/// Most characters of a text that a message repeats: longer than any name of ours, and short enough that a list of
+/// ours stands beside it.
+const QUOTED: usize = 48;
+/// Most characters of the reason that a parser gives, which may hold a text of the file.
+const REASON: usize = 160;
+
+/// A text from outside as a message repeats it: in one line, with its middle left out where it is long.
+pub fn quoted(text: &str) -> String {
+    brief(text, QUOTED)
+}
+
+/// As [`quoted`], for a parser's whole sentence.
+pub fn reason(text: &str) -> String {
+    brief(text, REASON)
+}
+
+/// As [`quoted`], with at most so many characters.
+pub fn brief(text: &str, most: usize) -> String {
+    replaced(&clipped(text, most), |_| false).into_owned()
+}
+
 /// The text in one line: each control character, line breaks too, is replaced by its picture, such as ␛.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+pub fn line(text: &str) -> Cow<'_, str> {
     replaced(text, |c| c == '\t')
 }
 
 /// As [`line()`], with its line breaks.
-pub(crate) fn lines(text: &str) -> Cow<'_, str> {
+pub fn lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| c == '\t' || c == '\n')
 }
 
@@ -35,7 +58,7 @@ fn picture(c: char) -> char {
 }
 
 /// The text with its middle left out where it has more than `most` characters.
-pub(crate) fn clipped(text: &str, most: usize) -> Cow<'_, str> {
+pub fn clipped(text: &str, most: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= most {
         return text.into();
@@ -46,12 +69,12 @@ pub(crate) fn clipped(text: &str, most: usize) -> Cow<'_, str> {
 }
 
 /// The first so many characters.
-pub(crate) fn first(text: &str, count: usize) -> &str {
+pub fn first(text: &str, count: usize) -> &str {
     text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])
 }
 
 /// The last so many characters.
-pub(crate) fn last(text: &str, count: usize) -> &str {
+pub fn last(text: &str, count: usize) -> &str {
     let begin = text.char_indices().rev().nth(count.saturating_sub(1)).map_or(0, |(begin, _)| begin);
     if count == 0 { "" } else { &text[begin..] }
 }
@@ -66,6 +89,15 @@ mod tests {
         assert_eq!(lines("a\nb\tc\x1b"), "a\nb\tc␛");
         assert_eq!(line("pat-11 · 日本 \u{202e}x"), "pat-11 · 日本 \u{fffd}x");
         assert!(matches!(line("plain · text"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_a_message_repeats_is_one_short_line() {
+        assert_eq!(quoted("h200-sxm"), "h200-sxm");
+        assert_eq!(quoted("a\tb\u{1b}"), "a␉b␛");
+        let long = quoted(&format!("first{}last", "\n".repeat(300_000)));
+        assert!(long.starts_with("first␊") && long.contains(" … ") && long.ends_with("␊last"), "{long}");
+        assert!(long.chars().count() <= QUOTED + 3, "{long}");
     }
 
     proptest::proptest! {
