@@ -15,10 +15,12 @@ const BASE: u64 = 48 << 20;
 const PER_BYTE: u64 = 48;
 /// A vector that grows by doubling holds up to twice what it was filled with.
 const GROWTH: u64 = 2;
+/// While it moves to a place of twice the size, the old one lies beside the new: as much again as it is filled with.
+const MOVING: u64 = 1;
 /// Inside of an element lie numbers of 4 bytes, of one byte or more in the file, and text.
 const INSIDE: u64 = GROWTH * 4;
 /// A value that owns lists, such as the counts of launches: an empty list of 24 bytes takes one in the file.
-const OWNED: u64 = GROWTH * 24;
+const EMPTY: u64 = 24;
 
 /// Why something cannot be read.
 pub(super) type Why = String;
@@ -51,6 +53,12 @@ impl Budget {
         Ok(())
     }
 
+    /// Takes what a vector may hold that is filled with `bytes`, for good, if it can also grow to that.
+    pub(super) fn take_growing(&mut self, bytes: u64) -> Result<(), Why> {
+        self.allows((GROWTH + MOVING).saturating_mul(bytes))?;
+        self.take(GROWTH * bytes)
+    }
+
     /// Gives back what was taken and is let go.
     pub(super) fn give_back(&mut self, bytes: u64) {
         self.left += bytes;
@@ -73,7 +81,7 @@ impl<'a> Fields<'a> {
     /// The next field, which is no list and holds none but small ones.
     pub(super) fn value<T: DeserializeOwned>(&mut self) -> Result<T, Why> {
         if needs_drop::<T>() {
-            self.budget.take(OWNED * self.rest.len() as u64)?;
+            self.budget.take_growing(EMPTY * self.rest.len() as u64)?;
         }
         let (value, rest) = postcard::take_from_bytes(self.rest).map_err(|error| unparsed(&error))?;
         self.rest = rest;
@@ -94,7 +102,8 @@ impl<'a> Fields<'a> {
             return Err(format!("it promises {count} elements in {} bytes", elements.len()));
         }
         let inside = if needs_drop::<T>() { INSIDE * elements.len() as u64 } else { 0 };
-        self.budget.take(GROWTH * count * size_of::<T>() as u64 + inside)?;
+        self.budget.take(inside)?;
+        self.budget.take_growing(count * size_of::<T>() as u64)?;
         let (list, rest) = postcard::take_from_bytes(self.rest).map_err(|error| unparsed(&error))?;
         self.rest = rest;
         Ok(list)

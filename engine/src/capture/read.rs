@@ -180,11 +180,11 @@ fn read_meta(chunks: &mut Chunks<'_>, version: u32) -> Result<Meta, Why> {
 }
 
 fn read_batch(chunks: &mut Chunks<'_>) -> Result<BatchSpec> {
-    /// A node of 11 letters, `(tokens:1),`, takes 56 bytes, and up to twice that as a list grows.
-    const PER_LETTER: u64 = 12;
+    /// A node of 11 letters, `(tokens:1),`, takes 56 bytes.
+    const PER_LETTER: u64 = 6;
     let failed = |why: Why| useless("its batch", &why);
     let text = chunks.raw(BATCH, 0).map_err(failed)?;
-    chunks.budget.take(PER_LETTER * text.len() as u64).map_err(failed)?;
+    chunks.budget.take_growing(PER_LETTER * text.len() as u64).map_err(failed)?;
     let text = String::from_utf8(text).map_err(|_| failed("it is not text".to_owned()))?;
     BatchSpec::from_ron(&text).map_err(|error| failed(error.to_string()))
 }

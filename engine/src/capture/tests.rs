@@ -312,6 +312,21 @@ fn chunks_that_unpack_to_gigabytes_are_refused() {
     }
 }
 
+/// What a list holds while it grows counts: just past a doubling, the old place lies beside one of twice its size.
+#[test]
+fn a_list_that_fits_but_cannot_grow_to_its_length_is_refused() {
+    let (mut whole, honest) = (small(), to_bytes(&small()).unwrap());
+    let read = |length: usize| {
+        whole.counters[0].name = "a".repeat(length);
+        let mut forged = file::Writer::new();
+        forged.copy(&honest, file::COUNTER);
+        forged.value(file::COUNTER, 0, &whole.counters[0]).unwrap();
+        from_bytes(&forged.finish().unwrap()).unwrap().missing.join("; ")
+    };
+    let told = [8 << 20, (16 << 20) + 1].map(read);
+    assert!(!told[0].contains("unpacks") && told[1].contains("more than a file of this length can hold"), "{told:?}");
+}
+
 /// Decisions go with their plan, in as many chunks as they need; one that fits no plan costs its chunk.
 #[test]
 fn decisions_come_back() {
