@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use engine::cancel::Cancel;
-use engine::capture::{self, Capture, CounterSeries, Spans};
+use engine::capture::{self, Capture, CounterSeries, Loaded, Losses, Spans};
 use engine::export::write_perfetto;
 use engine::metrics::{self, BubbleCause};
 use engine::plan::Strategy;
@@ -26,8 +26,12 @@ fn read(name: &str) -> Capture {
 }
 
 fn trace(capture: &Capture) -> Trace {
+    trace_of(&Loaded { capture: capture.clone(), missing: Vec::new(), losses: Losses::default() })
+}
+
+fn trace_of(loaded: &Loaded) -> Trace {
     let mut bytes = Vec::new();
-    write_perfetto(&mut bytes, capture, &[]).unwrap();
+    write_perfetto(&mut bytes, loaded).unwrap();
     Trace::of(&bytes)
 }
 
@@ -234,9 +238,8 @@ fn the_run_tells_device_clock_alignment_counts_and_what_is_missing() {
     let (spans, first) = (capture.spans.len(), capture.spans.get(0));
     capture.spans = Spans::from_unsorted(capture.spans.iter().skip(1).collect());
     capture.warnings.push(capture::Warning { text: "1 trace records were lost".to_owned() });
-    let mut bytes = Vec::new();
-    write_perfetto(&mut bytes, &capture, &["its end".to_owned()]).unwrap();
-    let trace = Trace::of(&bytes);
+    let loaded = Loaded { missing: vec!["its end".to_owned()], losses: Losses::default(), capture };
+    let (trace, capture) = (trace_of(&loaded), &loaded.capture);
     assert_eq!(trace.of_category(&CTAS).count(), spans - 1);
     let gone = (u64::from(first.launch), u64::from(first.cta));
     assert!(trace.of_category(&CTAS).all(|slice| (slice.number("launch"), slice.number("cta")) != gone));
@@ -254,6 +257,27 @@ fn the_run_tells_device_clock_alignment_counts_and_what_is_missing() {
         for count in &of.counts.0 {
             assert_eq!(launch.unwrap().args[count.counter.name()], Arg::Real(count.value));
         }
+    }
+}
+
+/// As in the window and in pictures: what is lost makes figures untrue, and those are not told.
+#[test]
+fn a_run_that_lost_spans_or_kernel_windows_tells_no_bubbles() {
+    let whole = capture::read(fixture(FIXTURES[2]).as_ref()).unwrap();
+    for (losses, busy) in [
+        (Losses::default(), true),
+        (Losses { spans: 1, ..Losses::default() }, false),
+        (Losses { kernels: true, ..Losses::default() }, true),
+        (Losses { series: 1, counts: true, decisions: 3, ..Losses::default() }, true),
+    ] {
+        let trace = trace_of(&Loaded { losses, ..whole.clone() });
+        let told = losses.spans == 0 && !losses.kernels;
+        assert_eq!(trace.of_category(&["bubble"]).next().is_some(), told, "{losses:?}");
+        let run = trace.of_category(&["run"]).next().unwrap();
+        for key in ["slots", "busy_slot_ns", "total_slot_ns"] {
+            assert_eq!(run.args.contains_key(key), busy, "{key}, {losses:?}");
+        }
+        assert_eq!(trace.of_category(&CTAS).count(), whole.capture.spans.len());
     }
 }
 
@@ -297,7 +321,7 @@ fn damaged_spans_leave_a_trace_whose_slices_still_nest() {
 fn the_same_capture_gives_the_same_bytes() {
     let bytes = || {
         let mut bytes = Vec::new();
-        write_perfetto(&mut bytes, &read(FIXTURES[1]), &[]).unwrap();
+        write_perfetto(&mut bytes, &capture::read(fixture(FIXTURES[1]).as_ref()).unwrap()).unwrap();
         bytes
     };
     assert_eq!(bytes(), bytes());

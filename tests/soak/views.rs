@@ -28,7 +28,7 @@ pub(crate) fn look(loaded: &Loaded) -> Tried {
     figures(capture, &report)?;
     lanes(capture);
     pictures(capture, &Damage::of(loaded))?;
-    tables(capture, &loaded.missing)?;
+    tables(loaded)?;
     let plan = plan_json(batch, tree, &capture.plan, None);
     let run = run_json(plan, capture, &report.bubbles, &report.bandwidth, None);
     serde_json::to_string(&run).map_err(|error| format!("no JSON of a run: {error}"))?;
@@ -86,11 +86,11 @@ fn pictures(capture: &Capture, damage: &Damage) -> Result<(), String> {
     Ok(())
 }
 
-fn tables(capture: &Capture, missing: &[String]) -> Result<(), String> {
-    for (name, text) in csv_tables(capture) {
+fn tables(loaded: &Loaded) -> Result<(), String> {
+    for (name, text) in csv_tables(&loaded.capture) {
         if text.is_empty() {
             return Err(format!("{name} has no header"));
         }
     }
-    write_perfetto(&mut std::io::sink(), capture, missing).map_err(|error| format!("no trace for Perfetto: {error}"))
+    write_perfetto(&mut std::io::sink(), loaded).map_err(|error| format!("no trace for Perfetto: {error}"))
 }

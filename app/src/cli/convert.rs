@@ -45,7 +45,7 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
         add_pictures(&mut outputs, &svg, args.svg.as_deref(), args.png.as_deref())?;
     }
     if let Some(path) = &args.perfetto {
-        let trace = |out: &mut dyn Write| write_perfetto(out, &loaded.capture, &loaded.missing);
+        let trace = |out: &mut dyn Write| write_perfetto(out, &loaded);
         outputs.add_with(path, "writing the trace", trace)?;
     }
     let files = outputs.commit()?;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rustc_hash::FxHashMap;
 
 use super::writer::Told;
-use crate::capture::{Capture, KernelWindow, Span};
+use crate::capture::{Capture, KernelWindow, Loaded, Span};
 use crate::metrics::{BubbleReport, bubbles};
 use crate::plan::{CtaNumbers, CtaRole, CtaWork, DecodeWork, Launch, LaunchKind, LaunchPlan, PrefillWork};
 use crate::units::{Bytes, PackIdx, QueryIdx};
@@ -189,7 +189,7 @@ impl<'a> Facts<'a> {
     }
 
     /// The whole run, with what a person must know of it.
-    pub(super) fn run(&self, missing: &[String]) -> Told {
+    pub(super) fn run(&self, loaded: &Loaded) -> Told {
         let capture = self.capture;
         let mut told = Told::new(format!("run ({})", capture.provenance.source.name()), "run");
         self.provenance(&mut told);
@@ -203,13 +203,15 @@ impl<'a> Facts<'a> {
         let counts = capture.counted.iter().flat_map(|counted| &counted.plan.0);
         counts.for_each(|count| told.add(count.counter.name(), count.value));
         let report: BubbleReport = bubbles(&capture.plan, capture);
-        told.add("slots", report.slots);
-        told.add("busy_slot_ns", report.busy_slot.0);
-        told.add("total_slot_ns", report.total_slot.0);
+        if loaded.losses.spans == 0 {
+            told.add("slots", report.slots);
+            told.add("busy_slot_ns", report.busy_slot.0);
+            told.add("total_slot_ns", report.total_slot.0);
+        }
         let warnings = capture.warnings.iter().map(|warning| warning.text.as_str());
         let warnings = warnings.chain(report.warnings.iter().map(String::as_str));
         told.add_some("warnings", joined(warnings));
-        told.add_some("missing", joined(missing.iter().map(String::as_str)));
+        told.add_some("missing", joined(loaded.missing.iter().map(String::as_str)));
         told
     }
 

@@ -31,19 +31,24 @@ use facts::Facts;
 use tracks::Tracks;
 use writer::{Told, Writer};
 
-use crate::capture::Capture;
+use crate::capture::Loaded;
 use crate::metrics::{Gap, gaps, on_lanes};
 
-/// Writes a capture as a trace to `out`; `missing` is what its file should have had, and is told in the trace.
+/// Writes a capture as a trace to `out`. What its file should have had and had not is told in the trace, which then has
+/// no figure that is summed over what is lost: no bubbles where spans or kernel windows are, no busy time where spans
+/// are.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_perfetto(out: &mut dyn Write, capture: &Capture, missing: &[String]) -> io::Result<()> {
+pub fn write_perfetto(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let mut writer = Writer::new(out);
-    let (facts, spans, gaps) = (Facts::of(capture), on_lanes(capture), gaps(&capture.plan, capture));
+    let capture = &loaded.capture;
+    let causes = loaded.losses.spans == 0 && !loaded.losses.kernels;
+    let gaps = if causes { gaps(&capture.plan, capture) } else { Vec::new() };
+    let (facts, spans) = (Facts::of(capture), on_lanes(capture));
     let tracks = Tracks::of(capture, &spans);
     tracks.all.iter().try_for_each(|track| writer.track(track.clone()))?;
-    let mut told = Teller { facts, capture, gaps: &gaps, missing };
+    let mut told = Teller { facts, loaded, gaps: &gaps };
     events::in_order(tracks.sources(capture, &spans, &gaps), |at, track, event| match event {
         Event::End => writer.end(track, at),
         Event::Count(value) => writer.count(track, at, value),
@@ -55,26 +60,26 @@ pub fn write_perfetto(out: &mut dyn Write, capture: &Capture, missing: &[String]
 /// What is said of each slice that begins.
 struct Teller<'a> {
     facts: Facts<'a>,
-    capture: &'a Capture,
+    loaded: &'a Loaded,
     gaps: &'a [Gap],
-    missing: &'a [String],
 }
 
 impl Teller<'_> {
     fn of(&mut self, begin: Event) -> Told {
+        let capture = &self.loaded.capture;
         match begin {
-            Event::Cta(at) => self.facts.cta(&self.capture.spans.get(at as usize)),
+            Event::Cta(at) => self.facts.cta(&capture.spans.get(at as usize)),
             Event::Phase(name) => Told::new(name, "phase"),
             Event::Gap(at) => {
                 let cause = self.gaps[at as usize].cause;
                 let mut told = Told::new(cause.name(), "bubble");
                 told.add("cause", cause.about());
-                told.add("source", self.capture.provenance.source.name());
+                told.add("source", capture.provenance.source.name());
                 told
             }
-            Event::Launch(at) => self.facts.launch(&self.capture.kernels[at as usize]),
+            Event::Launch(at) => self.facts.launch(&capture.kernels[at as usize]),
             Event::Wait => Told::new("no CTA yet", "wait"),
-            Event::Run => self.facts.run(self.missing),
+            Event::Run => self.facts.run(self.loaded),
             Event::End | Event::Count(_) => Told::default(),
         }
     }
