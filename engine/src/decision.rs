@@ -23,7 +23,8 @@ pub enum Subject {
     Node(NodeIdx),
     /// A pack.
     Pack(PackIdx),
-    /// A launch, by its place in the plan.
+    /// A launch, by its place in the plan. No scheduler decides about one now; captures tell their decisions by the
+    /// place in this list, and some hold it.
     Launch(u32),
     /// The plan as a whole.
     Plan,

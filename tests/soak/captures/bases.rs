@@ -26,19 +26,13 @@ const FRESH: [(&str, &str, &str, &str, Strategy); 9] = [
     ("1,9000_32,32", "", "", "query-centric", Strategy::Serial),
 ];
 
-/// A sound file: its bytes, and whether it is large.
-#[derive(Debug)]
-pub(super) struct Base {
-    pub(super) bytes: Vec<u8>,
-}
-
-/// All of them, made once a process.
-pub(super) fn all() -> Result<&'static [Base]> {
-    static BASES: OnceLock<Result<Vec<Base>>> = OnceLock::new();
+/// The files of all of them, made once a process.
+pub(super) fn all() -> Result<&'static [Vec<u8>]> {
+    static BASES: OnceLock<Result<Vec<Vec<u8>>>> = OnceLock::new();
     BASES.get_or_init(make).as_ref().map(Vec::as_slice).map_err(|error| anyhow!("{error:#}"))
 }
 
-fn make() -> Result<Vec<Base>> {
+fn make() -> Result<Vec<Vec<u8>>> {
     let mut bases = Vec::new();
     let mut kept: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -46,10 +40,10 @@ fn make() -> Result<Vec<Base>> {
     kept.retain(|path| path.extension().is_some_and(|extension| extension == "pscope"));
     kept.sort();
     for path in kept {
-        bases.push(Base { bytes: fs::read(&path).with_context(|| path.display().to_string())? });
+        bases.push(fs::read(&path).with_context(|| path.display().to_string())?);
     }
     for fresh in FRESH {
-        bases.push(Base { bytes: simulated(fresh).with_context(|| format!("{fresh:?}"))? });
+        bases.push(simulated(fresh).with_context(|| format!("{fresh:?}"))?);
     }
     Ok(bases)
 }

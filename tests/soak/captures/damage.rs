@@ -4,7 +4,6 @@ use anyhow::Result;
 use engine::capture::{self, Capture, Spans};
 use serde_json::{Number, Value};
 
-use super::bases::Base;
 use super::container::{Chunk, INDEX, Kind, Parts};
 use crate::draw::Draw;
 
@@ -15,17 +14,17 @@ const KINDS: [Kind; 14] = [
 ];
 
 /// A file made from one of the bases.
-pub(super) fn damaged(draw: &mut Draw, bases: &[Base]) -> Result<Vec<u8>> {
+pub(super) fn damaged(draw: &mut Draw, bases: &[Vec<u8>]) -> Result<Vec<u8>> {
     // The last of the bases is large; it comes seldom.
     let last = bases.len() - 1;
     let at = if draw.one_in(60) { last } else { draw.at(last) };
-    let base = &bases[at].bytes;
+    let base = &bases[at];
     match draw.below(8) {
         0 => Ok(raw(draw, base.clone())),
         1 | 2 => values(draw, base),
         _ => {
             let mut parts = Parts::of(base)?;
-            let other = Parts::of(&bases[draw.at(last)].bytes)?;
+            let other = Parts::of(&bases[draw.at(last)])?;
             for _ in 0..draw.within(1, 3) {
                 in_parts(draw, &mut parts, &other);
             }
