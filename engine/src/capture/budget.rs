@@ -117,6 +117,21 @@ impl<'a> Fields<'a> {
         }
         self.list()
     }
+
+    /// As [`Self::list_of`] for elements that hold lists and text: what could have been inside of them, by the length of
+    /// the rest of the chunk, is given back for what is, which `inside` tells of each. A long list of small ones would
+    /// else use up what the file has.
+    pub(super) fn list_holding<T: DeserializeOwned>(
+        &mut self,
+        promised: u64,
+        inside: impl Fn(&T) -> u64,
+    ) -> Result<Vec<T>, Why> {
+        let before = self.budget.left;
+        let list: Vec<T> = self.list_of(promised)?;
+        let held = GROWTH * promised * size_of::<T>() as u64 + list.iter().map(inside).sum::<u64>();
+        self.budget.left = before.saturating_sub(held);
+        Ok(list)
+    }
 }
 
 fn unparsed(error: &postcard::Error) -> Why {

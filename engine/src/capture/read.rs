@@ -24,6 +24,7 @@ use super::fit::{
 };
 use super::old::{self, OldMeta};
 use crate::capture::{Capture, Counted, CounterSeries, Spans};
+use crate::decision::{Considered, Decision};
 use crate::error::{Error, Result};
 use crate::plan::{LaunchPlan, MergePlan, Placement, PrefillPlan};
 use crate::units::grouped;
@@ -250,7 +251,7 @@ fn in_chunks(total: u64, per_chunk: usize) -> impl Iterator<Item = (u32, std::op
 fn read_decisions(chunks: &mut Chunks<'_>, meta: &Meta, plan: &mut LaunchPlan) -> u64 {
     let mut lost = Lost::default();
     for (number, range) in in_chunks(meta.decisions.into(), DECISIONS_PER_CHUNK) {
-        let part = chunks.fields(DECISIONS, number, |fields| fields.list_of(range.end - range.start));
+        let part = chunks.fields(DECISIONS, number, |fields| fields.list_holding(range.end - range.start, inside));
         match part.and_then(|part| decisions_fit(&part, plan).map(|()| part)) {
             Ok(part) => plan.decisions.extend(part),
             Err(why) => lost.add(range, &why),
@@ -258,6 +259,14 @@ fn read_decisions(chunks: &mut Chunks<'_>, meta: &Meta, plan: &mut LaunchPlan) -
     }
     chunks.missing.extend(lost.sentence("decision", meta.decisions.into()));
     lost.count
+}
+
+/// What a decision holds beside itself, in bytes.
+fn inside(decision: &Decision) -> u64 {
+    let ways = decision.considered.capacity() * size_of::<Considered>();
+    let words = decision.considered.iter().map(|way| way.what.len()).sum::<usize>();
+    let name = decision.constant.as_ref().map_or(0, |constant| constant.name.len());
+    (ways + words + decision.unit.len() + decision.rule.len() + name) as u64
 }
 
 fn read_spans(chunks: &mut Chunks<'_>, meta: &Meta, version: u32, capture: &mut Capture) -> u64 {

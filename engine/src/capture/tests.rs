@@ -358,6 +358,26 @@ fn decisions_come_back() {
     );
 }
 
+/// A batch of ten thousand requests has more than forty thousand decisions, which pack well: what each holds counts, not
+/// what it could.
+#[test]
+fn decisions_of_the_largest_batches_come_back() {
+    let decision = |pack: u32| Decision {
+        subject: Subject::Pack(PackIdx(pack % 3)),
+        other: None,
+        choice: Choice::Tile,
+        considered: ["16×32", "16×64"].map(|tile| Considered::new(tile, 1.0, Price::traffic(4096.0))).to_vec(),
+        chosen: 0,
+        unit: "padded rows".into(),
+        rule: "the smallest m that holds its rows wastes the least of the tensor cores, and n fits its tokens".into(),
+        constant: None,
+    };
+    let mut capture = small();
+    capture.plan.decisions = (0..60_000).map(decision).collect();
+    let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+    assert_eq!((loaded.missing, loaded.capture.plan.decisions.len()), (Vec::<String>::new(), 60_000));
+}
+
 /// A list that says how long it is must be as long as the file's META says.
 #[test]
 fn lists_of_another_length_than_promised_are_refused() {
