@@ -16,8 +16,9 @@ use crate::kept;
 use crate::kinds::{Input, Kind};
 use crate::worker::{Answer, Job};
 
-/// A case that takes longer hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 120 } else { 20 });
+/// A case that takes longer hangs. One of a dozen edits plans and runs as often, some five seconds of work in all, and
+/// others may have most of the machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 240 } else { 60 });
 
 /// A worker process with a thread that reads its answers.
 struct Worker {
