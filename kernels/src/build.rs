@@ -87,7 +87,6 @@ impl<'a> Builder<'a> {
             ..DecodeParams::default()
         };
         let query_index = shared.keep(gpu.upload(plan.query_index)?);
-        let none = (0, 0);
         Ok(Self {
             gpu,
             compiler,
@@ -100,8 +99,8 @@ impl<'a> Builder<'a> {
             owners,
             pack_queries,
             query_index,
-            merges: none.0,
-            merged_rows: none.1,
+            merges: 0,
+            merged_rows: 0,
         })
     }
 
@@ -205,12 +204,8 @@ impl<'a> Builder<'a> {
         params.entries = self.shared.keep(gpu.upload(&list)?);
         params.queue = self.shared.keep(gpu.upload(&[0_u32; 4])?);
         params.num_items = items.len() as u32;
-        let info = self.info(&function, spec.tiles.clone(), grid)?;
+        let info = KernelInfo::of(&function, spec.tiles.clone(), grid)?;
         Ok(Ready { function, params: Params::Decode(Box::new(params)), grid, info, programmatic: false })
-    }
-
-    fn info(&self, function: &Function, tiles: Vec<Tile>, grid: u32) -> Result<KernelInfo, KernelError> {
-        Ok(KernelInfo { tiles, resources: function.resources(), ctas_per_sm: function.ctas_per_sm()?, grid })
     }
 
     fn merge(&mut self, merge: &MergeRows) -> Result<Ready, KernelError> {
@@ -235,7 +230,7 @@ impl<'a> Builder<'a> {
         let grid = rows.len() as u32;
         self.merges += 1;
         self.merged_rows += grid;
-        let info = self.info(&function, Vec::new(), grid)?;
+        let info = KernelInfo::of(&function, Vec::new(), grid)?;
         Ok(Ready { function, params: Params::Merge(params), grid, info, programmatic: false })
     }
 
@@ -283,7 +278,7 @@ impl<'a> Builder<'a> {
         }
         let of_kv_head = (params.num_items - num_folded) * params.group + num_folded;
         let grid = (of_kv_head * shape.kv_heads).min(self.sms(launch.sms) * function.ctas_per_sm()?.max(1));
-        let info = self.info(&function, Vec::new(), grid)?;
+        let info = KernelInfo::of(&function, Vec::new(), grid)?;
         Ok(Ready { function, params: Params::Prefill(Box::new(params)), grid, info, programmatic: false })
     }
 }

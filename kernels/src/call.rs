@@ -48,6 +48,12 @@ pub struct KernelInfo {
     pub grid: u32,
 }
 
+impl KernelInfo {
+    pub(crate) fn of(function: &Function, tiles: Vec<Tile>, grid: u32) -> Result<Self, KernelError> {
+        Ok(Self { tiles, resources: function.resources(), ctas_per_sm: function.ctas_per_sm()?, grid })
+    }
+}
+
 /// The one parameter of a kernel.
 #[derive(Debug)]
 pub(crate) enum Params {
@@ -130,9 +136,9 @@ impl Call {
     ) -> Result<Self, KernelError> {
         // A prefill kernel takes any group.
         if plan.packs.is_empty() {
-            shape.check_cache()?
+            shape.check_cache()?;
         } else {
-            shape.check()?
+            shape.check()?;
         }
         plan.check(shape, cache.blocks)?;
         let rows = plan.rows() as usize * shape.q_heads as usize;
@@ -258,7 +264,9 @@ fn places(launches: &[Launch]) -> (Vec<Place>, Vec<usize>) {
         let mut last = last_of_each(&mut launch.after.iter().map(|before| *before as usize));
         last.remove(&stream_of(at));
         if stream_of(at) == 0 {
-            last.values().for_each(|before| joined[*before] = true);
+            for before in last.values() {
+                joined[*before] = true;
+            }
         }
         waited.push(last.into_values().collect());
     }

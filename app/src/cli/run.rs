@@ -82,6 +82,9 @@ fn text(name: &str, run: &RunJson) -> String {
         say("tracing", format!("costs {:+.1}% of the time; the times are of plain runs", 100.0 * overhead));
     }
     say("slots", format!("{}, busy {}", grouped(run.slots), percent(run.busy_slot_ns, run.total_slot_ns)));
+    if let Some(share) = run.side_by_side {
+        say("shared SMs", format!("prefill and decode on one SM for {:.1}% of the SMs' time", 100.0 * share));
+    }
     let bandwidth = &run.bandwidth;
     say(
         "bandwidth",

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::capture::{Capture, Counter, Counts, LaunchCounts};
 use crate::decision::{self, Considered, Decision, RuleConstant};
-use crate::metrics::{Bandwidth, BubbleReport, Traffic};
+use crate::metrics::{Bandwidth, BubbleReport, Traffic, side_by_side};
 use crate::numerics::CheckReport;
 use crate::plan::LaunchPlan;
 use crate::workload::{Batch, PrefixTree};
@@ -410,6 +410,8 @@ pub struct RunJson {
     pub total_slot_ns: u64,
     /// The rest of the slot time by cause.
     pub bubbles: Vec<BubbleJson>,
+    /// Share of the SMs' time in which prefill and decode ran side by side on one; `null` without one of them.
+    pub side_by_side: Option<f64>,
     /// Bandwidth.
     pub bandwidth: BandwidthJson,
     /// Hardware counters.
@@ -453,6 +455,7 @@ pub fn run_json(
             .iter()
             .map(|bubble| BubbleJson { cause: bubble.cause.name(), slot_ns: bubble.slot_time.0 })
             .collect(),
+        side_by_side: side_by_side(&capture.spans, capture.provenance.sm_count),
         bandwidth: BandwidthJson {
             achieved_bytes_per_s: bandwidth.achieved_bytes_per_s,
             peak_bytes_per_s: bandwidth.peak_bytes_per_s,

@@ -2,6 +2,7 @@
 //! go through the same code.
 
 mod bandwidth;
+mod beside;
 mod bubble_rules;
 mod bubbles;
 mod differences;
@@ -13,6 +14,7 @@ mod roofline;
 mod traffic;
 
 pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};
+pub use beside::side_by_side;
 pub use bubble_rules::BubbleCause;
 pub use bubbles::{Bubble, BubbleReport, Gap, bubbles, gaps};
 pub use differences::{Differences, Twin};

@@ -23,7 +23,7 @@ mod types;
 mod vllm_cascade;
 
 pub use coverage::coverage;
-pub use splits::{Waves, cut_into, cut_rows};
+pub use splits::{Waves, cut_for_queue, cut_into, cut_rows};
 pub use types::{CtaOrder, Imposed, MergeShape, Pack, PackInput, PackOptions, Packing, Phase, Scheduler};
 
 use crate::error::{Error, Result};

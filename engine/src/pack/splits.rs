@@ -114,30 +114,49 @@ impl Waves {
 
 /// Cuts every pack into pieces of `piece_blocks` blocks; the last one has the rest.
 pub fn cut_into(packing: &mut Packing, piece_blocks: u32, block_size: u32) {
-    let mut out = Vec::with_capacity(2 * packing.packs.len());
-    for pack in std::mem::take(&mut packing.packs) {
-        push_pieces(&mut out, pack, piece_blocks, block_size);
-    }
-    packing.packs = out;
+    recut(packing, |out, pack| push_pieces(out, pack, piece_blocks, block_size));
 }
 
 /// Cuts every pack into pieces of at most `most` queries; each reads the KV for itself.
 pub fn cut_rows(packing: &mut Packing, most: u32) {
     let most = most.max(1);
-    let mut out = Vec::with_capacity(packing.packs.len());
-    let mut ends = Vec::with_capacity(packing.packs.len() + 1);
-    for pack in &packing.packs {
-        ends.push(out.len() as u32);
+    recut(packing, |out, pack| {
         for first in (0..pack.queries_len).step_by(most as usize) {
             let queries_len = most.min(pack.queries_len - first);
-            out.push(Pack { queries_begin: pack.queries_begin + first, queries_len, ..*pack });
+            out.push(Pack { queries_begin: pack.queries_begin + first, queries_len, ..pack });
         }
+    });
+}
+
+/// Cuts packs for a queue that many workers take from: three quarters of each into pieces of `long` blocks, the rest
+/// into pieces a quarter as long, which end the run evenly. Packs of less than two long pieces stay whole.
+///
+/// Worked number: 384 blocks with long pieces of 32 give nine of them, and twelve of 8 blocks.
+pub fn cut_for_queue(packing: &mut Packing, long: u32, block_size: u32) {
+    let long = long.max(1);
+    recut(packing, |out, pack| {
+        let blocks = pack.block_count();
+        if blocks < 2 * long {
+            return out.push(pack);
+        }
+        let end = pack.blocks_begin + blocks * 3 / 4 / long * long;
+        push_pieces(out, piece(pack, pack.blocks_begin, end, block_size), long, block_size);
+        push_pieces(out, piece(pack, end, pack.blocks_end, block_size), (long / 4).max(1), block_size);
+    });
+}
+
+/// Puts what `cut` makes of each pack in its place; the phases of a system keep their packs.
+fn recut(packing: &mut Packing, mut cut: impl FnMut(&mut Vec<Pack>, Pack)) {
+    let packs = std::mem::take(&mut packing.packs);
+    let mut ends = Vec::with_capacity(packs.len() + 1);
+    for pack in &packs {
+        ends.push(packing.packs.len() as u32);
+        cut(&mut packing.packs, *pack);
     }
-    ends.push(out.len() as u32);
+    ends.push(packing.packs.len() as u32);
     for phase in packing.imposed.iter_mut().flat_map(|imposed| &mut imposed.phases) {
-        phase.packs_end = ends[(phase.packs_end as usize).min(packing.packs.len())];
+        phase.packs_end = ends[(phase.packs_end as usize).min(packs.len())];
     }
-    packing.packs = out;
 }
 
 /// Appends `pack` in pieces of `piece_blocks` blocks; the last one has the rest.
@@ -177,5 +196,29 @@ fn explain(input: &PackInput<'_>, subject: Subject, pack: &Pack, (parts, mean): 
         unit: "KV tokens of its longest CTA".into(),
         rule: "a pack is cut where it is longer than the mean over all packs, since it bounds the tail (PAT 6)".into(),
         constant: Some(RuleConstant::new("mean KV tokens", mean, Some(pack.tokens.as_f64()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::NodeIdx;
+
+    #[test]
+    fn the_worked_number_of_a_queue() {
+        let pack = Pack {
+            node: NodeIdx(0),
+            queries_begin: 0,
+            queries_len: 1,
+            blocks_begin: 4,
+            blocks_end: 388,
+            tokens: Tokens(384 * 32 - 5),
+        };
+        let mut packing = Packing { packs: vec![pack], ..Packing::default() };
+        cut_for_queue(&mut packing, 32, 32);
+        let blocks: Vec<u32> = packing.packs.iter().map(Pack::block_count).collect();
+        assert_eq!(blocks, [[32; 9].as_slice(), &[8; 12]].concat());
+        assert!(packing.packs.windows(2).all(|two| two[0].blocks_end == two[1].blocks_begin));
+        assert_eq!(packing.packs.iter().map(|pack| pack.tokens.0).sum::<u64>(), 384 * 32 - 5);
     }
 }

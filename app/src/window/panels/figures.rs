@@ -13,6 +13,9 @@ pub fn of_measured(capture: &Capture) -> Vec<(&'static str, String)> {
         let sign = if overhead < 0.0 { '−' } else { '+' };
         figures.push(("cost of tracing", format!("{sign}{:.1} %", (100.0 * overhead).abs())));
     }
+    if let Some(share) = engine::metrics::side_by_side(&capture.spans, made.sm_count) {
+        figures.push(("prefill and decode on one SM", format!("{:.1} % of SM time", 100.0 * share)));
+    }
     figures.push(("clock step", made.clock_step.to_string()));
     if let Some(error) = made.clock_error_ns {
         figures.push(("clock error", format!("{error:.1} ns")));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kernels::{MergeRows, PrefillSpec, PrefillTask, RowSlots, TaskRows, Tile as KernelTile};
+use kernels::{MergeRows, PrefillSpec, PrefillTask, RowSlots, TaskRows};
 
 use super::{Lowering, TaskOf};
 use crate::backend::cuda::lower::gathers;
@@ -136,17 +136,22 @@ pub(in crate::backend::cuda) fn tasks_of(kind: LaunchKind) -> Range<u32> {
     }
 }
 
-/// The prefill kernel has one tile, and packs with many rows, or with a CTA a query head, run on it.
+/// FlashAttention's prefill tiles, and packs of decodes with many rows or with a CTA a query head, run on our prefill
+/// kernel. What the plan itself puts on it is no difference.
 pub(super) fn other_kernel(plan: &LaunchPlan) -> Option<Warning> {
-    let own = KernelTile { m: PrefillSpec::ROWS, n: PrefillSpec::ROWS };
-    let gathered = plan.launches.iter().filter(|launch| gathers(plan, launch).is_some());
+    let own = PrefillSpec::ROWS;
+    let of_systems =
+        |launch: &&Launch| !matches!(launch.kind, LaunchKind::Hybrid(_)) && gathers(plan, launch).is_some();
+    let gathered = plan.launches.iter().filter(of_systems);
     let packs: u32 = gathered.map(|launch| launch.packs_end - launch.packs_begin).sum();
-    let tile = plan.prefill.tasks.iter().map(|task| task.tile).find(|tile| (tile.m, tile.n) != (own.m, own.n));
+    let planned = |launch: &Launch| matches!(launch.kind, LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_));
+    let others = plan.launches.iter().filter(|launch| !planned(launch));
+    let tile = others.flat_map(|launch| plan.tasks_of(launch)).map(|task| task.tile).next();
     let what = match (tile, packs) {
         (None, 0) => return None,
         (Some(tile), 0) => format!("prefill of tile {tile}"),
-        (None, packs) => format!("{packs} packs with more rows than a decode tile"),
+        (None, packs) => format!("{packs} packs with more rows than a decode tile, or with a CTA a query head,"),
         (Some(tile), packs) => format!("prefill of tile {tile} and {packs} packs"),
     };
-    Some(Warning { text: format!("{what} ran on the prefill kernel, whose CTAs take {} rows", own.m) })
+    Some(Warning { text: format!("{what} ran on the prefill kernel, whose CTAs take {own} rows") })
 }

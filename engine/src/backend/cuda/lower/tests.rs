@@ -51,7 +51,7 @@ fn hybrid(text: &str, chunks: &[(u64, u64)], strategy: Strategy) -> (Batch, Resu
         device,
         tiles: &tiles,
         max_rows: rule.max_rows(&tiles),
-        fixed_tile: None,
+        fixed_tile: plan::hybrid::decode_tile(device, &batch, strategy),
         options: &PackOptions::default(),
         explain: false,
     };
@@ -60,7 +60,7 @@ fn hybrid(text: &str, chunks: &[(u64, u64)], strategy: Strategy) -> (Batch, Resu
         let prepared = plan::hybrid::prepare(&input, &mut packing, strategy, PodChoice::default())?;
         let mut plan = plan::build(&input, &packing, &choice)?;
         if let Some(prepared) = prepared {
-            prepared.compose(&mut plan);
+            prepared.compose(&input, &mut plan);
         }
         Ok(plan)
     });
@@ -70,7 +70,7 @@ fn hybrid(text: &str, chunks: &[(u64, u64)], strategy: Strategy) -> (Batch, Resu
 #[test]
 fn prefill_rows_lie_behind_the_queries_and_their_slots_behind_theirs() {
     // One chunk that is split, and one of more rows than a task has.
-    for strategy in [Strategy::Serial, Strategy::Streams] {
+    for strategy in [Strategy::Serial, Strategy::Streams, Strategy::Spatial, Strategy::Batched, Strategy::CoResident] {
         let (batch, plan) = hybrid("1,4_256,64", &[(40, 9000), (300, 1000)], strategy);
         let plan = plan.unwrap();
         let lowered = lower(&batch, &plan).unwrap();
@@ -78,9 +78,11 @@ fn prefill_rows_lie_behind_the_queries_and_their_slots_behind_theirs() {
         lowered.arrays().check(&shape(&batch.shape), blocks).unwrap();
         assert_eq!(lowered.launches.len(), plan.launches.len());
         assert_eq!((lowered.prefill_rows, lowered.prefill_slots), (340, plan.prefill.slots));
-        assert_eq!(lowered.task_of.len(), plan.prefill.tasks.len());
+        let of_packs = lowered.task_of.iter().filter(|of| matches!(of, TaskOf::Pack(_))).count();
+        assert_eq!(of_packs > 0, strategy == Strategy::Batched);
+        assert_eq!(lowered.task_of.len() - of_packs, plan.prefill.tasks.len());
         for (task, of) in lowered.tasks.iter().zip(&lowered.task_of) {
-            let TaskOf::Prefill(number) = *of else { panic!("{of:?}") };
+            let TaskOf::Prefill(number) = *of else { continue };
             let planned = &plan.prefill.tasks[number as usize];
             assert_eq!(
                 (task.kv_begin, task.kv_end, task.position),
