@@ -3,11 +3,12 @@
 use crate::program::packscope;
 
 /// Fields of `plan --json`, in the order of the contract.
-const PLAN_FIELDS: [&str; 16] = [
+const PLAN_FIELDS: [&str; 17] = [
     "schema",
     "device",
     "scheduler",
     "strategy",
+    "strategy_asked",
     "batch",
     "packs",
     "ctas",

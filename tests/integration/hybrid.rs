@@ -19,6 +19,12 @@ fn a100() -> &'static Device {
     hw::find("a100-sxm-80gb").unwrap()
 }
 
+/// A device whose hybrid kernels are POD's, with so many SMs.
+fn with_pods_kernels(sm_count: u32) -> Device {
+    let device = hw::find(if sm_count == 108 { "a100-sxm-80gb" } else { "h200-sxm" }).unwrap();
+    Device { prefill_kernel: None, ..device.clone() }
+}
+
 fn hybrid(heads: (u32, u32), prefill: &str, decode: &str) -> BatchSpec {
     let shape =
         AttentionShape { query_heads: heads.0, kv_heads: heads.1, block_size: 256, ..AttentionShape::default() };
@@ -74,7 +80,7 @@ fn pods_plans_are_those_of_its_released_code() {
     ];
     for (name, heads, prefill, decode, forced, sms, way, counts, ratio, grid) in cases {
         for sm_count in sms {
-            let device = hw::find(if *sm_count == 108 { "a100-sxm-80gb" } else { "h200-sxm" }).unwrap();
+            let device = &with_pods_kernels(*sm_count);
             let pod = forced.map_or(PodChoice::Released, PodChoice::Way);
             // Nothing is shared, so each of these packs one request alone.
             for scheduler in ["naive", "pat", "query-centric"] {
@@ -120,7 +126,7 @@ fn strategies_that_fuse_refuse_a_batch_with_one_half() {
     let decodes = of(vec![parse_decode("8x512").unwrap()]);
     let prefill = of(vec![parse_prefill("512@512").unwrap()]);
     for (spec, missing) in [(&decodes, "no prefill chunk"), (&prefill, "no decode request")] {
-        for strategy in [Launching::HFuse, Launching::CtaParallel] {
+        for strategy in Launching::ALL.into_iter().filter(|strategy| !Launching::ANY_BATCH.contains(strategy)) {
             let options = PlanOptions { strategy, ..PlanOptions::new(a100()) };
             let error = plan_spec(spec, &options).unwrap_err();
             assert!(matches!(error, Error::Unsupported { .. }), "{error}");
@@ -153,8 +159,14 @@ fn every_choice_of_a_hybrid_batch_is_written_down() {
 #[test]
 fn a_capture_with_prefill_survives_the_file() {
     let spec = hybrid((8, 2), "300@1000", "5x700");
-    for strategy in Launching::ALL {
-        let made = planned(&spec, "pat", strategy, PodChoice::Ours, a100());
+    let h200 = hw::find("h200-sxm").unwrap();
+    let of = |device: &'static Device| {
+        let all = engine::plan::hybrid::offered(device, &spec.build().unwrap());
+        all.into_iter().map(move |strategy| (device, strategy))
+    };
+    assert_eq!((of(a100()).count(), of(h200).count()), (5, 8));
+    for (device, strategy) in of(a100()).chain(of(h200)) {
+        let made = planned(&spec, "pat", strategy, PodChoice::Ours, device);
         let capture = simulate(&made, &RunOptions::default(), &Cancel::default()).unwrap();
         let bytes = engine::capture::to_bytes(&capture).unwrap();
         let loaded = engine::capture::from_bytes(&bytes).unwrap();
@@ -265,10 +277,11 @@ fn hybrid_batch() -> impl Strategy<Value = BatchSpec> {
     )
 }
 
-/// Every strategy with every way of POD's kernel.
-fn ways() -> Vec<(Launching, PodChoice)> {
+/// Every strategy that the device has kernels for, with every way of POD's kernel.
+fn ways(device: &Device, spec: &BatchSpec) -> Vec<(Launching, PodChoice)> {
     let pods = |strategy| PodChoice::all().take(if strategy == Launching::Fused { usize::MAX } else { 1 });
-    Launching::ALL.into_iter().flat_map(|strategy| pods(strategy).map(move |pod| (strategy, pod))).collect()
+    let offered = engine::plan::hybrid::offered(device, &spec.build().unwrap());
+    offered.into_iter().flat_map(|strategy| pods(strategy).map(move |pod| (strategy, pod))).collect()
 }
 
 proptest! {
@@ -279,7 +292,7 @@ proptest! {
     #[test]
     fn outputs_are_right_on_random_hybrid_batches(spec in hybrid_batch(), seed in any::<u64>(), device in 0_usize..3) {
         let device = hw::find(hw::names()[device]).unwrap();
-        let (schedulers, ways) = (engine::pack::schedulers(), ways());
+        let (schedulers, ways) = (engine::pack::schedulers(), ways(device, &spec));
         let at = seed as usize % (schedulers.len() * ways.len());
         let every_way = ways.iter().map(|way| (schedulers[at % schedulers.len()], *way));
         let every_scheduler = schedulers.iter().map(|scheduler| (*scheduler, ways[at / schedulers.len()]));

@@ -7,6 +7,7 @@
 )]
 
 mod bad_input;
+mod beside;
 mod calibrated;
 mod capture_file;
 mod cli;

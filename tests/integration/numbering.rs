@@ -159,9 +159,9 @@ proptest! {
         per_cta in 1_u32..6,
         tickets in (1_u32..5, 0_u32..5),
     ) {
-        let device = engine::hw::find("a100-sxm-80gb").unwrap();
         let spec = hybrid(&chunks, spec);
-        for strategy in LaunchStrategy::ALL {
+        let devices = ["a100-sxm-80gb", "h200-sxm"].map(|key| engine::hw::find(key).unwrap());
+        for (device, strategy) in devices.into_iter().flat_map(|device| LaunchStrategy::ALL.map(|by| (device, by))) {
             let options = PlanOptions { scheduler: "query-centric".to_owned(), strategy, pod, ..PlanOptions::new(device) };
             let Ok(planned) = plan_spec(&spec, &options) else { continue };
             assert_undo(&planned.plan, strategy.name());

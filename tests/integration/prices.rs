@@ -44,8 +44,12 @@ fn overheads_and_bounds_stay_below_the_run() {
         }
     }
     for spec in hybrids() {
-        for (scheduler, strategy) in ["pat", "query-centric"].iter().flat_map(|s| Strategy::ALL.map(|by| (s, by))) {
-            assert_prices_fit(&spec, scheduler, strategy, "a100-sxm-80gb");
+        for device in ["a100-sxm-80gb", "h200-sxm"] {
+            let all = engine::plan::hybrid::offered(hw::find(device).unwrap(), &spec.build().unwrap());
+            for (scheduler, strategy) in ["pat", "query-centric"].iter().flat_map(|s| all.iter().map(move |by| (s, by)))
+            {
+                assert_prices_fit(&spec, scheduler, *strategy, device);
+            }
         }
     }
 }

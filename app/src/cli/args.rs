@@ -223,8 +223,9 @@ pub(crate) struct CompareArgs {
     /// Schedulers, comma-separated.
     #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = engine::pack::DEFAULT)]
     pub(crate) schedulers: Vec<String>,
-    /// Strategies, comma-separated.
-    #[arg(long, value_name = "X,Y", value_delimiter = ',', default_value = "streams,serial,fused")]
+    /// Strategies, comma-separated [default: streams,serial,fused, and with prefill beside decode all that the
+    /// device has kernels for].
+    #[arg(long, value_name = "X,Y", value_delimiter = ',')]
     pub(crate) strategies: Vec<String>,
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
@@ -299,19 +300,25 @@ pub(crate) struct BenchArgs {
     /// Query heads / KV heads, where the set does not have its own.
     #[arg(long, value_name = "HQ/HKV", default_value = "32/8")]
     pub(crate) heads: String,
-    /// On a GPU: several schedulers, comma-separated, instead of the one.
+    /// On a GPU, and for hybrid batches: several schedulers, comma-separated, instead of the one.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) schedulers: Vec<String>,
-    /// On a GPU: several strategies, comma-separated, instead of the one.
+    /// On a GPU: several strategies, comma-separated, instead of the one; for hybrid batches instead of all.
     #[arg(long, value_name = "X,Y", value_delimiter = ',')]
     pub(crate) strategies: Vec<String>,
     /// pat-figure-10, hybrid, and any set on a GPU: times of other systems to stand beside ours (rows of config,
     /// heads, and NAME_us or us: {NAME}).
     #[arg(long, value_name = "FILE.json")]
     pub(crate) peers: Option<PathBuf>,
-    /// On a GPU: compare the outputs with an f64 reference.
+    /// On a GPU, and for hybrid batches: compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,
+    /// random-hybrid: where the batches are drawn from.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// random-hybrid: how many.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) count: u32,
     /// Where the table and the plot of the comparison go.
     #[arg(short, long, value_name = "DIR", default_value = "packscope-out")]
     pub(crate) output: PathBuf,
@@ -368,6 +375,8 @@ pub(crate) enum BenchSet {
     Hydragen,
     /// Prefill and decode together under every strategy, C0 to C2 of POD-Attention.
     Hybrid,
+    /// Random hybrid batches under every strategy, by --seed and --count.
+    RandomHybrid,
     /// Planning cost of each decode step over a Mooncake window, with and without lazy update; needs
     /// --mooncake and --window.
     LazyUpdate,

@@ -21,7 +21,7 @@ use super::peers::Peers;
 use super::published::Times;
 use super::sets::{Case, Set, Way};
 use super::table::Table;
-use super::{bench_measured, bench_pod, figures, input, interrupt, output, published, sets};
+use super::{bench_hybrid, bench_measured, bench_pod, figures, input, interrupt, output, published, sets};
 use crate::chart::Bars;
 
 /// The command.
@@ -31,22 +31,11 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
         Peers::refuse(file, "lazy-update")?;
         return super::lazy::lazy(args);
     }
-    let (device, runner) = input::setup(&args.device)?;
+    let (device, mut runner) = input::setup(&args.device)?;
     let set = sets::set(args.set, workload::parse_heads(&args.heads)?)?;
     let options = input::options(&device, &args.choice, false)?;
     let Some(set) = set else {
-        if runner.device().is_some() {
-            return Err(Fault::input(
-                "the GPU runs decode only, and every batch of this set has prefill",
-                "use --backend sim to simulate it",
-            ));
-        }
-        let cases = if args.set == BenchSet::Hybrid { sets::hybrid()? } else { Vec::new() };
-        if cases.is_empty() {
-            Peers::refuse(file, "a figure of POD-Attention")?;
-        }
-        let peers = Peers::read(file, "hybrid", &cases)?;
-        return bench_pod::bench(&device, args, (&peers, &chosen("hybrid", &cases, (&options, &peers), runner)?));
+        return hybrid(args, &device, &mut runner);
     };
     if runner.device().is_some() {
         return bench_measured::bench(args, &set, &device, runner);
@@ -75,6 +64,27 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
         output::note(&format!("wrote {}", file.display()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sets whose batches have prefill.
+fn hybrid(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<ExitCode> {
+    let measured = runner.device().is_some();
+    match args.set {
+        BenchSet::RandomHybrid => {
+            Peers::refuse(args.peers.as_deref(), "random-hybrid")?;
+            bench_hybrid::bench(args, "random-hybrid", device, runner)
+        }
+        BenchSet::Hybrid if measured => bench_hybrid::bench(args, "hybrid", device, runner),
+        BenchSet::Hybrid => bench_pod::bench(device, args, Some(&bench_hybrid::run(args, device, runner)?)),
+        _ if measured => Err(Fault::input(
+            "the sets of POD-Attention's figures are simulated, with its kernels",
+            "use --backend sim, or --set hybrid to run hybrid batches on the GPU",
+        )),
+        _ => {
+            Peers::refuse(args.peers.as_deref(), "a figure of POD-Attention")?;
+            bench_pod::bench(device, args, None)
+        }
+    }
 }
 
 /// A case of a set under the chosen way.

@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod bench_hybrid;
 mod bench_measured;
 mod bench_pod;
 mod calibrate;

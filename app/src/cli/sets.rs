@@ -63,7 +63,11 @@ pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
         BenchSet::Fasttree => Some(fasttree()?),
         BenchSet::Hydragen => Some(hydragen()?),
         // None of these compares ways of packing.
-        BenchSet::Hybrid | BenchSet::PodFigure6 | BenchSet::PodFigure11 | BenchSet::LazyUpdate => None,
+        BenchSet::Hybrid
+        | BenchSet::RandomHybrid
+        | BenchSet::PodFigure6
+        | BenchSet::PodFigure11
+        | BenchSet::LazyUpdate => None,
     })
 }
 

@@ -6,7 +6,7 @@ use egui::{Align2, ComboBox, Context, RichText, ScrollArea, Ui};
 use engine::capture::L2State;
 use engine::pack;
 use engine::plan::Strategy;
-use engine::plan::hybrid::PodChoice;
+use engine::plan::hybrid::{PodChoice, has_kernels};
 
 use super::command::{Action, COMMANDS, Command, GROUPS, RUN_GPU};
 use super::gpu::Found;
@@ -146,7 +146,8 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     ui.label(RichText::new("strategy").color(frame.tokens.faint));
     for strategy in Strategy::ALL {
         let chosen = options.strategy == strategy;
-        if !chosen && !frame.spec.is_hybrid() && !Strategy::ANY_BATCH.contains(&strategy) {
+        let takes = frame.spec.is_hybrid() && has_kernels(&options.device, strategy);
+        if !chosen && !takes && !Strategy::ANY_BATCH.contains(&strategy) {
             continue;
         }
         if ui.selectable_label(chosen, strategy.name()).on_hover_text(strategy.about()).clicked() && !chosen {

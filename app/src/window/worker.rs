@@ -10,7 +10,7 @@ use engine::cancel::Cancel;
 use engine::capture::{Capture, L2State, Loaded, Source, Spread};
 use engine::metrics::{self, BubbleReport, Differences, NodeTraffic, Traffic, Twin};
 use engine::pack;
-use engine::plan::{PlanDigest, Strategy};
+use engine::plan::{PlanDigest, Strategy, hybrid};
 use engine::session::{self, PlanOptions, Planned, RunOptions};
 use engine::units::{Bytes, NodeIdx};
 use engine::workload::BatchSpec;
@@ -382,7 +382,9 @@ pub fn beside(
 /// Every strategy that takes the batch under the chosen scheduler, then every other scheduler under the chosen strategy.
 pub fn ways(spec: &BatchSpec, options: &PlanOptions) -> Vec<PlanOptions> {
     let strategies: &[Strategy] = if spec.is_hybrid() { &Strategy::ALL } else { &Strategy::ANY_BATCH };
-    let strategies = strategies.iter().map(|strategy| PlanOptions { strategy: *strategy, ..options.clone() });
+    let made = |strategy: &&Strategy| hybrid::has_kernels(&options.device, **strategy);
+    let strategies =
+        strategies.iter().filter(made).map(|strategy| PlanOptions { strategy: *strategy, ..options.clone() });
     let others = pack::schedulers().iter().filter(|scheduler| scheduler.name() != options.scheduler);
     let others = others.map(|scheduler| PlanOptions { scheduler: scheduler.name().to_owned(), ..options.clone() });
     strategies.chain(others).map(|way| PlanOptions { explain: false, ..way }).collect()

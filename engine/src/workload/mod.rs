@@ -15,6 +15,7 @@ mod form;
 mod live;
 mod mooncake;
 mod pod;
+mod random;
 mod ron_text;
 mod scene;
 mod shape;
@@ -27,6 +28,7 @@ pub use form::{parse_decode, parse_heads, parse_prefill, parse_tree, parse_windo
 pub use live::{Change, Extent, LiveBatch};
 pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
 pub use pod::{PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11};
+pub use random::random_hybrid;
 pub use ron_text::ron_error;
 pub use scene::{Claim, ClaimedWay, Figure, Scene};
 pub use shape::{AttentionShape, Dtype, PartialForm};

@@ -18,9 +18,8 @@ use engine::workload::{BatchSpec, PodRow, pod_figure_6, pod_figure_11};
 use rayon::prelude::*;
 
 use super::args::{BenchArgs, BenchSet};
-use super::bench::Chosen;
+use super::bench_hybrid::Hybrids;
 use super::fault::Outcome;
-use super::peers::Peers;
 use super::{interrupt, output, sets};
 use crate::plot::{Plot, Series};
 use claims::{Claim, claims_of_6, claims_of_11};
@@ -87,18 +86,19 @@ struct Set {
     plot: Plot,
 }
 
-/// One of the hybrid sets; `chosen` are the rows of the way that the command line chose, beside peers.
+/// One of the hybrid sets; `hybrids` are the same batches under packscope's own kernels, where that was asked for.
 ///
 /// The sets are of POD's release, so every device runs FlashAttention 2's and POD's kernels here, whatever
 /// kernels of packscope it has.
-pub(crate) fn bench(device: &Device, args: &BenchArgs, chosen: (&Peers, &[Chosen])) -> Outcome<ExitCode> {
+pub(crate) fn bench(device: &Device, args: &BenchArgs, hybrids: Option<&Hybrids>) -> Outcome<ExitCode> {
+    let own = device;
     let device = &Device { prefill_kernel: None, ..device.clone() };
     let set = match args.set {
         BenchSet::PodFigure6 => figure_6(device)?,
         BenchSet::PodFigure11 => figure_11(device)?,
         _ => table_1(device)?,
     };
-    finish(&set, device, args, chosen)
+    finish(&set, own, args, hybrids)
 }
 
 /// `--set pod-figure-6`.

@@ -14,11 +14,10 @@ use serde_json::json;
 use super::claims::{Claim, gain_text, mean, median};
 use super::{FLASH, PAPERS_DEVICE, STREAMS, Set, Timed, WAYS, sorted_gains};
 use crate::cli::args::BenchArgs;
-use crate::cli::bench::{Chosen, beside};
+use crate::cli::bench_hybrid::Hybrids;
 use crate::cli::convert::add_pictures;
 use crate::cli::fault::Outcome;
 use crate::cli::output;
-use crate::cli::peers::Peers;
 use crate::cli::table::Table;
 use crate::plot::svg;
 
@@ -68,32 +67,25 @@ fn claims_table(claims: &[Claim]) -> String {
     table.text()
 }
 
-pub(super) fn finish(
-    set: &Set,
-    device: &Device,
-    args: &BenchArgs,
-    (peers, chosen): (&Peers, &[Chosen]),
-) -> Outcome<ExitCode> {
+pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, hybrids: Option<&Hybrids>) -> Outcome<ExitCode> {
     let claims = claims_table(&set.claims);
     let told = if set.claims.is_empty() { String::new() } else { format!("\n{claims}") };
     let files = write_files(set, &args.output)?;
     if args.json {
-        let runs: Vec<_> = chosen.iter().map(|row| row.json(peers)).collect();
+        let (runs, batches) = hybrids.map_or_else(Default::default, Hybrids::json);
         let comparison = as_object(set);
         output::print_json(&json!({ "schema": SCHEMA, "set": set.key, "l2": "cold", "runs": runs,
-            "comparison": comparison }))?;
+            "batches": batches, "comparison": comparison }))?;
     } else {
         let remark = if device.key == PAPERS_DEVICE {
             String::new()
         } else {
             format!("; the paper measured on {PAPERS_DEVICE}, give --device {PAPERS_DEVICE} to compare with it")
         };
+        let own = hybrids.map_or_else(String::new, |hybrids| format!("\n{}", hybrids.text(set.key, device)));
         output::print(&format!(
-            "{} on {}, cold L2, all times simulated, the same constants for every batch{remark}\n\n{}{told}{}",
-            set.key,
-            device.name,
-            set.summary,
-            beside(peers, chosen)
+            "{} on {} with FlashAttention 2's and POD's kernels, cold L2, all times simulated, the same constants for every batch{remark}\n\n{}{told}{own}",
+            set.key, device.name, set.summary,
         ))?;
     }
     for file in files {

@@ -104,13 +104,12 @@ pub fn decode_tile(device: &Device, batch: &Batch, strategy: Strategy) -> Option
 
 /// The strategies that make sense for a batch and for which the device has kernels.
 pub fn offered(device: &Device, batch: &Batch) -> Vec<Strategy> {
-    let made = |strategy: &Strategy| device.prefill_kernel.is_some() || !needs_own(*strategy);
-    Strategy::of(batch).iter().copied().filter(made).collect()
+    Strategy::of(batch).iter().copied().filter(|strategy| has_kernels(device, *strategy)).collect()
 }
 
-/// Whether a strategy is made of persistent prefill kernels, which not every device has.
-fn needs_own(strategy: Strategy) -> bool {
-    matches!(strategy, Strategy::Spatial | Strategy::Batched | Strategy::CoResident)
+/// Whether a device has the kernels of a strategy: some are made of persistent prefill kernels.
+pub fn has_kernels(device: &Device, strategy: Strategy) -> bool {
+    device.prefill_kernel.is_some() || !matches!(strategy, Strategy::Spatial | Strategy::Batched | Strategy::CoResident)
 }
 
 /// Refuses a strategy that fuses two kernels where the batch has work for one.
