@@ -161,7 +161,7 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
 }
 
 // Partials asked for at once.
-constexpr int kMergeBatch = PS_BESIDE ? 3 : 6;
+constexpr int kMergeBatch = PS_BESIDE ? 2 : 6;
 
 // A call would keep registers from passing between warpgroups.
 #if PS_BESIDE

@@ -91,14 +91,15 @@ __device__ __forceinline__ void lean_products(float (&s)[4], LeanState& state, c
     }
 }
 
-// A new maximum, since a score lies too far above the one there is.
+// A new maximum for the rows of which a score lies too far above the one there is. Not for the others, which then come
+// out the same whatever rows are beside them.
 __device__ __forceinline__ void raise_maximum(const float (&s)[4], LeanState& state) {
 #pragma unroll
     for (int c = 0; c < 2; ++c) {
         float top = fmaxf(s[c], s[c + 2]);
 #pragma unroll
         for (int step = 4; step <= 16; step *= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, step));
-        const float m = fmaxf(state.m[c], top);
+        const float m = top > state.m[c] + kLeanSlack ? top : state.m[c];
         const float shrink = exp2_fast(state.m[c] - m);
         state.m[c] = m;
         state.l[c] *= shrink;

@@ -4,7 +4,7 @@
 // A tool for whoever tunes the kernels: it stops where something is wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kernels::{Compiler, Dtype, Gpu, Protocol, fill_random, mma_rate, read_time};
+use kernels::{Compiler, Dtype, Gpu, Protocol, co_run, fill_random, mma_rate, read_time};
 
 fn main() {
     let path = std::env::args().nth(1).expect("the file of an earlier measurement");
@@ -26,5 +26,9 @@ fn main() {
         println!("cold read {:6.0} MiB: {us:8.2} us, earlier {:8.2}", mib(point), point["us"].as_f64().unwrap());
     }
     let tflops = mma_rate(&gpu, &compiler, &stream).unwrap() * 1e-12;
+    match co_run(&gpu, &compiler, &stream) {
+        Ok(rates) => println!("{rates:#.4?}"),
+        Err(e) => println!("{e}"),
+    }
     println!("mma.sync: {tflops:.0} TFLOP/s, earlier {}", json["mma_sync_f16_f32acc_tflops"]);
 }

@@ -12,6 +12,12 @@
 //! programmatic dependent, which the hardware starts when every prefill CTA has said that it may. The decode grid is
 //! larger than what fits then. Its other CTAs start where prefill CTAs end, and since items belong to whoever claims
 //! them, they find what is left to do, or nothing.
+//!
+//! How many SMs prefill takes ([`crate::Launch::sms`]) decides which of the two ends first. Where prefill computes, its
+//! tensor instructions come before those of decode: on an H200 a decode CTA reads some 19 GB/s beside it, the two of an
+//! SM that prefill leaves alone 75 GB/s, and prefill computes 4.0 TFLOP/s an SM. The best number is where both end
+//! together: 108 of 132 for 12,288 rows beside 220 decodes of 12,288 tokens, where 132 take 17 % longer. Prefill that
+//! takes few tasks a CTA wants a number that shares them evenly.
 
 use crate::compile::Resources;
 use crate::error::KernelError;

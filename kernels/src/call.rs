@@ -228,12 +228,15 @@ impl Call {
     }
 }
 
-/// Whether an SM holds a CTA of each of two launches that are to run beside each other.
+/// Whether an SM holds a CTA of each of two launches that are to run beside each other, or the first leaves whole SMs to
+/// the other.
 fn check_room(gpu: &Gpu, plan: &[Launch], launches: &[Ready]) -> Result<(), KernelError> {
     for (at, launch) in plan.iter().enumerate().filter(|(_, launch)| launch.beside && launch.programmatic) {
         if let Some(before) = (0..at).rev().find(|before| plan[*before].stream == launch.stream) {
             let resources = |at: usize| launches[at].info.resources;
-            fits(gpu.info(), &[resources(before), resources(at)])?;
+            if launches[before].grid >= gpu.info().sms {
+                fits(gpu.info(), &[resources(before), resources(at)])?;
+            }
         }
     }
     Ok(())

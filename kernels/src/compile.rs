@@ -45,6 +45,7 @@ const HEADERS: [(&str, &str); 24] = [
 const DECODE: &str = include_str!("../cuda/decode_kernel.cu");
 const MERGE: &str = include_str!("../cuda/merge_kernel.cu");
 const PREFILL: &str = include_str!("../cuda/prefill_kernel.cu");
+const CO_RUN: &str = include_str!("../cuda/co_run_kernel.cu");
 const LIMITS: &str = include_str!("../cuda/limits_kernel.cu");
 
 /// Threads of a CTA of the merge kernel: a warp for each KV head at 32 query heads over 8.
@@ -205,6 +206,15 @@ impl Compiler {
             &["-DPS_BF16=0".to_owned(), "-DPS_TRACE=0".to_owned()],
             "limits",
         )
+    }
+
+    /// The kernels that measure tensor cores and memory at once; `entry` names one of them.
+    pub(crate) fn co_run(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
+        if !self.arch.warpgroups() {
+            return Err(KernelError::Unsupported(format!("tensor work beside reads on {}", self.arch.name())));
+        }
+        let options = ["-DPS_D=128", "-DPS_BF16=0", "-DPS_TRACE=0", "-DPS_WGMMA=1"].map(str::to_owned);
+        self.compile(entry, "co_run_kernel.cu", CO_RUN, &options, "limits of tensor work beside reads")
     }
 
     fn compile(

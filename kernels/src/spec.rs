@@ -210,8 +210,12 @@ impl KernelSpec {
         if let Some(t) = self.tiles.iter().find(bad) {
             return Err(KernelError::Unsupported(format!("a tile of {} rows by {} tokens", t.m, t.n)));
         }
-        if self.beside_prefill && !self.fused {
-            return Err(KernelError::Unsupported("decode beside prefill without a queue of its own".to_owned()));
+        let lean = |t: &Tile| *t == Tile::LEAN || (t.m == 16 && matches!(t.n, 32 | 64));
+        if self.beside_prefill && !(self.fused && self.tiles.len() == 1 && self.tiles.iter().all(lean)) {
+            return Err(KernelError::Unsupported(format!(
+                "tiles {:?} beside prefill: one of 8x16, 16x32 and 16x64 runs there, from a queue",
+                self.tiles
+            )));
         }
         if self.tiles.is_empty() || (self.tiles.len() > 1 && self.consumer_warps() < 4) {
             return Err(KernelError::Unsupported(

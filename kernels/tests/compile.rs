@@ -75,7 +75,9 @@ fn of_one_architecture(arch: Arch) -> Vec<Build> {
             builds.push(Build::Prefill(PrefillSpec::new(head_dim, dtype, trace)));
             if arch.warpgroups() {
                 builds.push(Build::Prefill(PrefillSpec::slim(head_dim, dtype, trace)));
-                builds.push(Build::Decode(KernelSpec::beside_prefill(&[Tile::LEAN], head_dim, dtype, trace)));
+                for tile in [Tile::LEAN, Tile { m: 16, n: 64 }] {
+                    builds.push(Build::Decode(KernelSpec::beside_prefill(&[tile], head_dim, dtype, trace)));
+                }
             }
             for tiles in tile_lists() {
                 // Only the fused kernel has several tiles in one launch.

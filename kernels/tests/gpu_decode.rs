@@ -22,10 +22,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 /// Tile sets of the forests; three kernels of one tile come with each set of three.
-const TILE_SETS: [&[Tile]; 4] = [
+const TILE_SETS: [&[Tile]; 6] = [
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 16, n: 32 }],
+    &[Tile { m: 16, n: 64 }],
+    &[Tile::LEAN],
     &[Tile { m: 64, n: 32 }, Tile { m: 32, n: 32 }, Tile { m: 16, n: 64 }],
 ];
 
@@ -62,9 +64,12 @@ fn from_bits(dtype: Dtype, bits: u16) -> f64 {
     }
 }
 
-fn random_shape(rng: &mut StdRng) -> DecodeShape {
+/// A shape of which the rows of a query fit every tile.
+fn random_shape(rng: &mut StdRng, tiles: &[Tile]) -> DecodeShape {
     let kv_heads = [1, 2, 3, 4, 5][rng.random_range(0..5)];
-    let group = [1, 2, 4, 8][rng.random_range(0..4)];
+    let rows = tiles.iter().map(|tile| tile.m).min().unwrap();
+    let groups: Vec<u32> = [1, 2, 4, 8, 16].into_iter().filter(|group| *group <= rows).collect();
+    let group = groups[rng.random_range(0..groups.len())];
     let head_dim = [64, 128][rng.random_range(0..2)];
     DecodeShape {
         q_heads: kv_heads * group,
@@ -104,8 +109,8 @@ fn place(shape: &DecodeShape, layout: KvLayout, block: u32, head: u32, token: u3
 }
 
 fn make_case(bench: &Bench, rng: &mut StdRng) -> Case {
-    let shape = random_shape(rng);
     let tiles = TILE_SETS[rng.random_range(0..TILE_SETS.len())];
+    let shape = random_shape(rng, tiles);
     let forest = Forest::random(rng, &shape, tiles);
     let layout = if rng.random() { KvLayout::Hnd } else { KvLayout::Nhd };
     let (k_host, v_host) = caches(rng, &forest, &shape, layout);
@@ -272,6 +277,9 @@ fn random_forests_agree_with_f64() {
         } else if bench.gpu.arch().bulk_copies() && seed % 5 == 0 {
             runs.push(("fused as on sm_80", Way::Fused, false, &AS_SM_80));
             runs.push(("serial as on sm_80", Way::Serial, false, &AS_SM_80));
+        }
+        if bench.gpu.arch().warpgroups() && case.forest.plan().tiles.iter().all(|tile| tile.m <= 16) {
+            runs.push(("as beside prefill", Way::Beside, false, plain));
         }
         for (name, way, graph, defines) in runs {
             match run(&bench, &case, way, graph, defines) {

@@ -5,9 +5,10 @@
 use engine::cancel::Cancel;
 use engine::capture::Capture;
 use engine::error::Error;
+use engine::metrics::side_by_side;
 use engine::plan::{CtaRole, Strategy as LaunchStrategy};
 use engine::session::{PlanOptions, Planned, RunOptions, Runner, plan_spec};
-use engine::workload::{BatchSpec, Dtype, RequestSpec};
+use engine::workload::{AttentionShape, BatchSpec, Dtype, RequestSpec};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
@@ -115,4 +116,21 @@ fn hybrids_are_traced_cta_by_cta() {
             assert_traced(&capture.unwrap());
         }
     }
+}
+
+/// Two kernels that fit on an SM together must be there together: a plan that says so proves nothing.
+#[test]
+fn co_resident_prefill_and_decode_are_on_an_sm_at_once() {
+    let Some(mut runner) = gpu("co-residency") else { return };
+    let shape = AttentionShape { query_heads: 16, kv_heads: 4, ..AttentionShape::default() };
+    let requests = vec![RequestSpec::Prefill { chunk: 4096, kv: 8192 }, RequestSpec::Decode { kv: 8192, count: 64 }];
+    let spec = BatchSpec { requests, ..BatchSpec::empty(shape) };
+    let all = plans(&runner, &spec, "min-time");
+    let Some(planned) = all.iter().find(|planned| planned.plan.strategy == LaunchStrategy::CoResident) else {
+        return println!("skipped: co-residency: this GPU has no kernels for it");
+    };
+    let capture = runner.run(planned, &RunOptions { repeats: 3, ..RunOptions::default() }, &Cancel::default()).unwrap();
+    let share = side_by_side(&capture.spans, capture.provenance.sm_count).unwrap();
+    println!("prefill and decode shared {:.0} % of the SMs' time", 100.0 * share);
+    assert!(share > 0.2, "prefill and decode ran one after the other: {share}");
 }

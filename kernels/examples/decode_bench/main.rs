@@ -230,6 +230,7 @@ fn run_variant(
     let way = match v.get("strategy") {
         Some("serial") => Way::Serial,
         Some("streams") => Way::Streams,
+        Some("beside") => Way::Beside,
         _ => Way::Fused,
     };
     let launched = launches(&plan, way);

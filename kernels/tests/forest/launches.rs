@@ -11,13 +11,16 @@ pub(crate) enum Way {
     Streams,
     /// One persistent launch with the merge inside.
     Fused,
+    /// Likewise, in what prefill leaves of each SM.
+    Beside,
 }
 
 /// The launches of a plan's packs.
 pub(crate) fn launches(plan: &PlanArrays<'_>, way: Way) -> Vec<Launch> {
     let packs = || 0..plan.packs.len() as u32;
-    if way == Way::Fused {
-        return vec![Launch::new(Work::Queue(packs().collect()))];
+    if matches!(way, Way::Fused | Way::Beside) {
+        let beside = way == Way::Beside;
+        return vec![Launch { beside, ..Launch::new(Work::Queue(packs().collect())) }];
     }
     let mut launches: Vec<Launch> = Vec::new();
     for tile in 0..plan.tiles.len() as u32 {
