@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_longest_prefill_tasks_start_first_and_keep_their_numbers() {
-        let task = |kv_end, rows| PrefillTask { kv_end, rows, ..PrefillTask::default() };
+        let task = |kv_end, rows| PrefillTask { rows, kv_end, ..PrefillTask::default() };
         let tasks = [
             task(10, TaskRows::From(0)),
             task(90, TaskRows::Folded(0)),

@@ -52,14 +52,23 @@ pub struct PrefillResources {
     pub item: Nanos,
 }
 
-/// Rates at which tensor work and reads run side by side on the same SMs.
+/// What slim prefill and lean decode reach at once, per SM. Where both are, tensor instructions of prefill come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoRun {
-    /// Tensor rate over all SMs, FLOP per second.
-    pub tensor_flops: u64,
-    /// Reads from HBM beside it, bytes per second.
-    pub read_bytes_per_s: u64,
+    /// Useful products of prefill with decode beside it, FLOP per second.
+    pub tensor_flops_per_sm: u64,
+    /// What decode reads beside prefill, bytes per second.
+    pub read_beside_per_sm: u64,
+    /// What decode reads on an SM without prefill, bytes per second.
+    pub read_alone_per_sm: u64,
+}
+
+impl CoRun {
+    /// Bytes per second that decode reads where it shares so many SMs with prefill and has so many for itself.
+    pub fn read_bytes_per_s(&self, shared: f64, alone: f64) -> f64 {
+        self.read_beside_per_sm as f64 * shared + self.read_alone_per_sm as f64 * alone
+    }
 }
 
 impl PrefillResources {

@@ -209,10 +209,11 @@ impl List {
             self.inside("prefill_kernel.full.", |list| list.prefill(full));
             self.inside("prefill_kernel.slim.", |list| list.prefill(slim));
             self.inside("prefill_kernel.lean_decode.", |list| list.kernel(lean_decode));
-            if let Some(CoRun { tensor_flops, read_bytes_per_s }) = co_run {
+            if let Some(CoRun { tensor_flops_per_sm, read_beside_per_sm, read_alone_per_sm }) = co_run {
                 self.inside("prefill_kernel.co_run.", |list| {
-                    list.whole("tensor_flops", *tensor_flops, FLOPS, "FLOP/s");
-                    list.rate("read_bytes_per_s", *read_bytes_per_s, RATE);
+                    list.whole("tensor_flops_per_sm", *tensor_flops_per_sm, FLOPS, "FLOP/s");
+                    list.rate("read_beside_per_sm", *read_beside_per_sm, RATE);
+                    list.rate("read_alone_per_sm", *read_alone_per_sm, RATE);
                 });
             }
         }

@@ -128,20 +128,25 @@ pub fn cut_rows(packing: &mut Packing, most: u32) {
     });
 }
 
-/// Cuts packs for a queue that many workers take from: three quarters of each into pieces of `long` blocks, the rest
-/// into pieces a quarter as long, which end the run evenly. Packs of less than two long pieces stay whole.
+/// Cuts packs for a queue that many workers take from: three quarters of each into pieces of `long` blocks, three
+/// quarters of the rest into pieces half as long, and so on down to `least` blocks, so that the run ends evenly. Packs
+/// of less than two long pieces stay whole.
 ///
-/// Worked number: 384 blocks with long pieces of 32 give nine of them, and twelve of 8 blocks.
-pub fn cut_for_queue(packing: &mut Packing, long: u32, block_size: u32) {
-    let long = long.max(1);
+/// Worked number: 384 blocks with long pieces of 64 and least ones of 8 give four of 64, three of 32, one of 16 and two
+/// of 8.
+pub fn cut_for_queue(packing: &mut Packing, (long, least): (u32, u32), block_size: u32) {
+    let (long, least) = (long.max(1), least.max(1));
     recut(packing, |out, pack| {
-        let blocks = pack.block_count();
-        if blocks < 2 * long {
+        if pack.block_count() < 2 * long {
             return out.push(pack);
         }
-        let end = pack.blocks_begin + blocks * 3 / 4 / long * long;
-        push_pieces(out, piece(pack, pack.blocks_begin, end, block_size), long, block_size);
-        push_pieces(out, piece(pack, end, pack.blocks_end, block_size), (long / 4).max(1), block_size);
+        let (mut begin, mut length) = (pack.blocks_begin, long);
+        while begin < pack.blocks_end {
+            let left = pack.blocks_end - begin;
+            let end = if length <= least { pack.blocks_end } else { begin + left * 3 / 4 / length * length };
+            push_pieces(out, piece(pack, begin, end, block_size), length, block_size);
+            (begin, length) = (end, (length / 2).max(least));
+        }
     });
 }
 
@@ -215,9 +220,9 @@ mod tests {
             tokens: Tokens(384 * 32 - 5),
         };
         let mut packing = Packing { packs: vec![pack], ..Packing::default() };
-        cut_for_queue(&mut packing, 32, 32);
+        cut_for_queue(&mut packing, (64, 8), 32);
         let blocks: Vec<u32> = packing.packs.iter().map(Pack::block_count).collect();
-        assert_eq!(blocks, [[32; 9].as_slice(), &[8; 12]].concat());
+        assert_eq!(blocks, [64, 64, 64, 64, 32, 32, 32, 16, 8, 8]);
         assert!(packing.packs.windows(2).all(|two| two[0].blocks_end == two[1].blocks_begin));
         assert_eq!(packing.packs.iter().map(|pack| pack.tokens.0).sum::<u64>(), 384 * 32 - 5);
     }

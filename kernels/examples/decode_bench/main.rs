@@ -155,13 +155,13 @@ fn shape_of(heads: &str, variants: &[Variant]) -> DecodeShape {
 }
 
 fn options_of(v: &Variant) -> CallOptions {
-    let mut options = CallOptions::default();
-    options.ctas_per_sm = v.get("ctas").map(|c| c.parse().unwrap());
-    options.item_tokens = v.get("item").map(|c| c.parse().unwrap());
-    options.trace_capacity = v.number("trace", 0);
-    options.defines =
-        v.get("def").map(|d| d.split('+').map(|d| format!("-D{}", d.replace(':', "="))).collect()).unwrap_or_default();
-    options
+    let define = |d: &str| format!("-D{}", d.replace(':', "="));
+    CallOptions {
+        trace_capacity: v.number("trace", 0),
+        ctas_per_sm: v.get("ctas").map(|c| c.parse().unwrap()),
+        item_tokens: v.get("item").map(|c| c.parse().unwrap()),
+        defines: v.get("def").map(|d| d.split('+').map(define).collect()).unwrap_or_default(),
+    }
 }
 
 fn run_row(setup: &Setup, row: &Row, heads: &str, variants: &[Variant]) -> (f64, f64, Vec<f64>) {

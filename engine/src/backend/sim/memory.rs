@@ -72,8 +72,9 @@ pub(super) struct Limits {
 /// Limits of SMs on which prefill and decode run at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoLimits {
-    /// Of HBM, were all SMs like that, in bytes per ns.
-    pub(super) hbm: f64,
+    /// What decode reads on such an SM, and on one without prefill, in bytes per ns.
+    pub(super) beside: f64,
+    pub(super) alone: f64,
     /// Fraction of the SM's tensor cores.
     pub(super) tensor: f64,
 }

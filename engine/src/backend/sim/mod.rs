@@ -60,8 +60,9 @@ pub fn run(
         l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
         sm: device.sim.sm_bytes_per_s as f64 * 1e-9,
         co_run: device.prefill_kernel.and_then(|kernels| kernels.co_run).map(|both| CoLimits {
-            hbm: both.read_bytes_per_s as f64 * 1e-9,
-            tensor: both.tensor_flops as f64 / device.tensor_flops as f64,
+            beside: both.read_beside_per_sm as f64 * 1e-9,
+            alone: both.read_alone_per_sm as f64 * 1e-9,
+            tensor: both.tensor_flops_per_sm as f64 * f64::from(device.sm_count) / device.tensor_flops as f64,
         }),
     };
     let dirty = if l2 == L2State::Cold { useful } else { 0.0 };

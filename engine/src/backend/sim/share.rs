@@ -89,13 +89,13 @@ pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
     speeds
 }
 
-/// What HBM gives: where prefill and decode share SMs less, by as much as SMs are shared.
+/// What HBM gives: where prefill and decode share SMs no more than decode reads there and on its other SMs.
 fn shared_hbm(sms: &[Pair], limits: &Limits) -> f64 {
     let Some(both) = limits.co_run else { return limits.hbm };
     let busy = |class: &Class| class.warps > 0.0;
     let shared = sms.iter().filter(|sm| sm.iter().all(busy)).count() as f64;
-    let any = sms.iter().filter(|sm| sm.iter().any(busy)).count().max(1) as f64;
-    limits.hbm.min(limits.hbm + (both.hbm - limits.hbm) * shared / any)
+    let alone = sms.iter().filter(|sm| busy(&sm[0]) && !busy(&sm[1])).count() as f64;
+    if shared == 0.0 { limits.hbm } else { limits.hbm.min(both.beside * shared + both.alone * alone) }
 }
 
 /// What tensor cores and port of one SM let each class have, at most 1.

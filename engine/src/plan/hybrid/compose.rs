@@ -1,6 +1,7 @@
 //! Launches of a batch with prefill, from those of its decodes.
 
 use crate::pack::PackInput;
+use crate::plan::hybrid::pair::Pair;
 use crate::plan::hybrid::sms::Shares;
 use crate::plan::hybrid::{Fusion, HybridFigures, Prepared};
 use crate::plan::{CtaOrder, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PrefillKernel};
@@ -46,6 +47,9 @@ impl Prepared {
             plan.decisions.extend(input.explain.then_some(why));
         } else {
             self.retile(plan);
+            let (k, why) = Pair::of(input, &self.prefill).choose();
+            prefill.sms = Some(k).filter(|k| *k < input.device.sm_count);
+            plan.decisions.extend(input.explain.then_some(why));
         }
         for launch in &mut plan.launches {
             (launch.programmatic, launch.sms) = (true, for_decode);

@@ -22,6 +22,7 @@ mod explain;
 mod kernels;
 mod ours;
 mod own;
+mod pair;
 mod policy;
 mod sms;
 mod tasks;
@@ -95,7 +96,8 @@ pub fn decode_tile(device: &Device, batch: &Batch, strategy: Strategy) -> Option
     match strategy {
         Strategy::Serial | Strategy::Streams | Strategy::Spatial => None,
         Strategy::Batched | Strategy::CoResident => {
-            device.prefill_kernel.filter(|_| hybrid).and_then(|kernels| own::decode_tile(&kernels, strategy))
+            let group = batch.shape.group();
+            device.prefill_kernel.filter(|_| hybrid).and_then(|kernels| own::decode_tile(&kernels, group, strategy))
         }
         Strategy::Fused => hybrid.then_some(kernels::LEAN),
         Strategy::HFuse | Strategy::CtaParallel => hybrid.then_some(Tile { m: 64, n: 128 }),

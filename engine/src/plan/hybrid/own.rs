@@ -36,10 +36,14 @@ use crate::workload::{Request, RequestKind};
 
 /// Shortest piece of a split chunk, in KV tokens.
 const LEAST_PIECE: u64 = 512;
+/// The decode tile beside prefill of a query with more heads a KV head than the lean one has rows.
+const TALL: Tile = Tile { m: 16, n: 64 };
 /// Long pieces of decodes for each worker, and their least and most KV tokens.
 const PIECES: u64 = 4;
 const LEAST_DECODE: u64 = 256;
-const MOST_DECODE: u64 = 1024;
+const MOST_DECODE: u64 = 2048;
+/// KV tokens of the last pieces.
+const LAST_DECODE: u32 = 128;
 /// KV heads that a decode CTA of few rows takes side by side.
 const HEADS_TOGETHER: u32 = 4;
 /// A grid of fewer items than this part of the SMs is split.
@@ -55,11 +59,13 @@ pub(super) fn takes(strategy: Strategy, has_decodes: bool) -> bool {
     }
 }
 
-/// The tile of decode packs that a strategy prescribes; none where the scheduler's rule holds.
-pub(super) fn decode_tile(kernels: &PrefillKernels, strategy: Strategy) -> Option<Tile> {
+/// The tile of decode packs that a strategy prescribes at so many query heads a KV head; none where the scheduler's rule
+/// holds.
+pub(super) fn decode_tile(kernels: &PrefillKernels, group: u32, strategy: Strategy) -> Option<Tile> {
+    let lean = Tile { m: kernels.lean_decode.m, n: kernels.lean_decode.n };
     match strategy {
         Strategy::Batched => Some(kernels.full.tile()),
-        Strategy::CoResident => Some(Tile { m: kernels.lean_decode.m, n: kernels.lean_decode.n }),
+        Strategy::CoResident => Some(if group <= lean.m { lean } else { TALL }),
         _ => None,
     }
 }
@@ -76,7 +82,7 @@ pub(super) fn prepare(
 ) -> Result<Prepared> {
     let prefill = if strategy == Strategy::CoResident { &kernels.slim } else { &kernels.full };
     let mut decisions = Vec::new();
-    let decode_tile = decode_tile(kernels, strategy);
+    let decode_tile = decode_tile(kernels, input.batch.shape.group(), strategy);
     if let Some(tile) = decode_tile {
         let before = packing.packs.len();
         cut_to_tile(input, packing, strategy, tile)?;
@@ -86,7 +92,8 @@ pub(super) fn prepare(
     }
     if matches!(strategy, Strategy::Spatial | Strategy::CoResident) {
         let block = input.batch.shape.block_size;
-        cut_for_queue(packing, piece_tokens(input, packing).div_ceil(block), block);
+        let pieces = (piece_tokens(input, packing).div_ceil(block), LAST_DECODE.div_ceil(block));
+        cut_for_queue(packing, pieces, block);
     }
     let alone = matches!(strategy, Strategy::Serial | Strategy::Fused);
     let beside = if alone { f64::INFINITY } else { decode_ns(input, packing) };
@@ -108,7 +115,10 @@ pub(super) fn prepare(
         prefill_tile: prefill.tile(),
         prefill_warps: prefill.warps,
         decode_tile: decode_tile.unwrap_or(prefill.tile()),
-        decode_heads: if strategy == Strategy::CoResident { kernels.lean_decode.heads } else { 1 },
+        decode_heads: match decode_tile {
+            Some(tile) if strategy == Strategy::CoResident && tile != TALL => kernels.lean_decode.heads,
+            _ => 1,
+        },
         decodes_per_cta: 1,
         cta: prefill.cta(),
         queued: true,

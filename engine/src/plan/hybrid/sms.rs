@@ -107,7 +107,7 @@ impl Shares {
 }
 
 /// When the last of `items` ends, each on the lane that is free first.
-fn one_after_another(items: &[f64], lanes: u32) -> f64 {
+pub(super) fn one_after_another(items: &[f64], lanes: u32) -> f64 {
     if items.len() > MANY * lanes as usize {
         let (all, longest) = items.iter().fold((0.0, 0.0_f64), |(all, most), item| (all + item, most.max(*item)));
         return (all / f64::from(lanes)).max(longest) + longest / 2.0;
@@ -124,7 +124,7 @@ fn one_after_another(items: &[f64], lanes: u32) -> f64 {
 }
 
 /// Times of the prefill items, KV head by KV head, in each longest first.
-fn items(device: &Device, shape: &AttentionShape, prefill: &PrefillPlan) -> Vec<f64> {
+pub(super) fn items(device: &Device, shape: &AttentionShape, prefill: &PrefillPlan) -> Vec<f64> {
     let Some(kernels) = &device.prefill_kernel else { return Vec::new() };
     let time = |task: &crate::plan::PrefillTask| {
         let kernel = kernels.of_tile(task.tile).unwrap_or(&kernels.full);
