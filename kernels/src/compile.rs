@@ -209,7 +209,7 @@ impl Compiler {
     }
 
     /// The kernels that measure tensor cores and memory at once; `entry` names one of them.
-    pub(crate) fn co_run(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
+    pub fn co_run(&self, entry: &'static str) -> Result<CompiledKernel, KernelError> {
         if !self.arch.warpgroups() {
             return Err(KernelError::Unsupported(format!("tensor work beside reads on {}", self.arch.name())));
         }

@@ -42,6 +42,7 @@ enum Build {
     Merge(u32, Dtype, bool),
     Prefill(PrefillSpec),
     Limits,
+    CoRun,
 }
 
 impl Build {
@@ -54,6 +55,7 @@ impl Build {
             Self::Prefill(s) if s.slim => format!("slim prefill {} {:?}", s.head_dim, s.dtype),
             Self::Prefill(s) => format!("prefill {} {:?}", s.head_dim, s.dtype),
             Self::Limits => "limits".to_owned(),
+            Self::CoRun => "co-run".to_owned(),
         }
     }
 
@@ -63,12 +65,14 @@ impl Build {
             Self::Merge(head_dim, dtype, trace) => compiler.merge(*head_dim, *dtype, *trace),
             Self::Prefill(spec) => compiler.prefill(spec),
             Self::Limits => compiler.limits("packscope_read"),
+            Self::CoRun => compiler.co_run("packscope_co_tensor"),
         }
     }
 }
 
 fn of_one_architecture(arch: Arch) -> Vec<Build> {
     let mut builds = vec![Build::Limits];
+    builds.extend(arch.warpgroups().then_some(Build::CoRun));
     for (head_dim, dtype) in [(64, Dtype::F16), (64, Dtype::Bf16), (128, Dtype::F16), (128, Dtype::Bf16)] {
         for trace in [false, true] {
             builds.push(Build::Merge(head_dim, dtype, trace));
