@@ -73,7 +73,7 @@ fn a_programmatic_launch_starts_when_all_before_it_are_placed() {
 
 #[test]
 fn spatial_keeps_the_halves_apart_and_co_resident_brings_them_together() {
-    let spec = hybrid((16, 4), &["4096@8192"], "60x4096");
+    let spec = hybrid((16, 4), &["4096@8192"], "200x4096");
     let sms = |capture: &Capture, role| of_role(capture, role).iter().map(|span| span.sm).collect::<BTreeSet<u32>>();
     let apart = planned(&spec, Launching::Spatial);
     let capture = ran(&apart);
@@ -88,7 +88,7 @@ fn spatial_keeps_the_halves_apart_and_co_resident_brings_them_together() {
 /// A decode grid larger than fits beside prefill: its further CTAs take the place of prefill CTAs that end.
 #[test]
 fn lean_decode_spreads_as_prefill_ends() {
-    let spec = hybrid((16, 4), &["1024@2048"], "120x12288");
+    let spec = hybrid((16, 4), &["1024@2048"], "400x4096");
     let capture = ran(&planned(&spec, Launching::CoResident));
     let prefill_end = of_role(&capture, CtaRole::Prefill).iter().map(|span| span.end).max().unwrap();
     let lanes = |keep: &dyn Fn(&Span) -> bool| {
@@ -137,11 +137,13 @@ fn assert_rows_fit(plan: &LaunchPlan) {
 }
 
 fn small_hybrid() -> impl Strategy<Value = BatchSpec> {
-    let chunk = (1_u64..300, 0_u64..500).prop_map(|(chunk, before)| RequestSpec::Prefill { chunk, kv: chunk + before });
+    // So few rows that the check compares them all; some chunks have several blocks of them.
+    let rows = prop_oneof![4 => 1_u64..60, 1 => 130_u64..180];
+    let chunk = (rows, 0_u64..500).prop_map(|(chunk, before)| RequestSpec::Prefill { chunk, kv: chunk + before });
     let tree = prop::sample::select(vec!["1,4_64,32", "1,2,8_32,64,33", "3_100", "1,40_256,16"]);
-    let heads = prop::sample::select(vec![(2, 2), (2, 1), (8, 1), (16, 1), (8, 2)]);
+    let heads = prop::sample::select(vec![(2, 2), (2, 1), (4, 1), (8, 1), (8, 2)]);
     let dims = prop::sample::select(vec![64, 128]);
-    (prop::collection::vec(chunk, 1..4), tree, heads, dims).prop_map(
+    (prop::collection::vec(chunk, 1..3), tree, heads, dims).prop_map(
         |(chunks, tree, (query_heads, kv_heads), head_dim)| {
             let shape = AttentionShape { query_heads, kv_heads, head_dim, ..AttentionShape::default() };
             let mut spec = engine::workload::parse_tree(tree, shape).unwrap();

@@ -65,7 +65,8 @@ impl Shown {
             return self.run(&scheduler, strategy).figure(figure);
         }
         let own = self.run(&scheduler, strategy).capture.makespan();
-        let all = Strategy::of(&self.run(&scheduler, strategy).planned.batch);
+        let planned = &self.run(&scheduler, strategy).planned;
+        let all = engine::plan::hybrid::offered(&planned.options.device, &planned.batch);
         all.iter().filter(|other| self.run(&scheduler, **other).capture.makespan() < own).count() as f64
     }
 

@@ -201,8 +201,9 @@ impl Splits {
     fn of_request(&self, request: &Request) -> u32 {
         let Some((_, kv)) = lengths(request) else { return 1 };
         let time = kv.div_ceil(u64::from(self.n)) as f64 * self.step;
-        let long = if time > self.most { (time / self.most.max(1.0)).ceil() as u64 } else { 1 };
-        self.few.max(long).min(kv / LEAST_PIECE).max(1) as u32
+        // Pieces of few items fill one wave; more of them would begin another.
+        let pieces = if self.few > 1 { self.few } else { (time / self.most.max(1.0)).ceil() as u64 };
+        pieces.min(kv / LEAST_PIECE).max(1) as u32
     }
 
     fn explain(&self, input: &PackInput<'_>, prefill: &PrefillResources) -> Decision {
