@@ -12,7 +12,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hw::{Device, KernelResources};
-use crate::tile::{CtaShape, Tile};
 use crate::units::{Bytes, Nanos};
 
 /// The prefill kernels of a device, and the decode kernel that fits beside one of them.
@@ -72,16 +71,6 @@ impl CoRun {
 }
 
 impl PrefillResources {
-    /// Its tile.
-    pub fn tile(&self) -> Tile {
-        Tile { m: self.m, n: self.n }
-    }
-
-    /// What a CTA takes of an SM.
-    pub fn cta(&self) -> CtaShape {
-        CtaShape { warps: self.warps, registers: self.registers, shared: self.shared }
-    }
-
     /// Time of one step of `n` KV tokens on an SM of its own, ns.
     pub fn step_ns(&self, device: &Device, head_dim: u32) -> f64 {
         let flop = 4.0 * f64::from(self.m) * f64::from(self.n) * f64::from(head_dim);
@@ -94,13 +83,6 @@ impl PrefillResources {
     /// Time of one item that reads `tokens` KV tokens, ns.
     pub fn item_ns(&self, device: &Device, head_dim: u32, tokens: u64) -> f64 {
         tokens.div_ceil(u64::from(self.n)) as f64 * self.step_ns(device, head_dim) + self.item.as_f64()
-    }
-}
-
-impl PrefillKernels {
-    /// The kernel of a tile; tiles of other kernels have none.
-    pub fn of_tile(&self, tile: Tile) -> Option<&PrefillResources> {
-        [&self.full, &self.slim].into_iter().find(|kernel| kernel.tile() == tile)
     }
 }
 
@@ -124,24 +106,5 @@ mod tests {
         assert!((full.step_ns(device, 128) - 1481.0).abs() < 2.0, "{}", full.step_ns(device, 128));
         let item = full.item_ns(device, 128, 12_288);
         assert!((item - 144_700.0).abs() < 500.0, "{item}");
-    }
-
-    #[test]
-    fn slim_prefill_and_lean_decode_fill_an_sm_and_fit() {
-        for key in ["h200-sxm", "h100-sxm"] {
-            let device = hw::find(key).unwrap();
-            let kernels = device.prefill_kernel.unwrap();
-            let (slim, lean) = (kernels.slim, kernels.lean_decode);
-            let registers = |warps: u32, of_thread: u32| {
-                warps * (of_thread * 32).next_multiple_of(device.register_granule_per_warp)
-            };
-            let all = registers(slim.warps, slim.registers) + registers(lean.warps, lean.registers);
-            assert_eq!((all, device.registers_per_sm), (64_512, 65_536), "{key}");
-            let shared = slim.shared + lean.shared.unwrap() + device.shared_reserved_per_cta * 2;
-            assert!(shared <= device.shared_per_sm, "{key}: {shared}");
-            for prefill in [kernels.full, slim] {
-                assert_eq!(crate::tile::resident(device, &prefill.cta()), 1, "{key}");
-            }
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod lane;
 mod paper;
+mod prefill;
 mod selector;
 mod solver;
 mod time;
