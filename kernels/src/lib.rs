@@ -36,7 +36,7 @@ pub use co_run::{CoRate, CoRun, co_run};
 pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_version};
 pub use error::KernelError;
 pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
-pub use limits::{Sweep, fill_random, fill_random_part, mma_rate, random_value, read_time};
+pub use limits::{Sweep, Values, fill_random, fill_random_part, mma_rate, random_value, read_time};
 pub use params::{ClockReading, TraceRecord};
 pub use plan::{
     DecodeShape, Dtype, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows, Tile, Work,

@@ -108,7 +108,17 @@ struct FillParams {
     count: u64,
     first: u64,
     seed: u32,
-    bf16: u32,
+    kind: u32,
+}
+
+/// Which values fill a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// [`random_value`]: exact in f16 and bf16, so that the host knows them, but most bits of their mantissas are zero.
+    Exact,
+    /// Near the normal distribution with whole mantissas. Tensor cores draw more power on them, so the clock under load
+    /// is that of real work.
+    Normal,
 }
 
 /// Fills a buffer with 16-bit random values, value `i` being [`random_value`]`(seed, i)`.
@@ -121,17 +131,17 @@ pub fn fill_random(
     seed: u32,
 ) -> Result<(), KernelError> {
     let values = buffer.bytes() / 2;
-    fill_random_part(gpu, compiler, stream, (buffer, 0..values, 0), dtype, seed)
+    fill_random_part(gpu, compiler, stream, (buffer, 0..values, 0), dtype, (Values::Exact, seed))
 }
 
-/// As [`fill_random`], for some of a buffer's values: the first of them is [`random_value`]`(seed, first)`.
+/// As [`fill_random`], for some of a buffer's values, the first of which has the number `first`, and of any kind.
 pub fn fill_random_part(
     gpu: &Gpu,
     compiler: &Compiler,
     stream: &Stream,
     (buffer, values, first): (&DeviceBuffer, Range<usize>, u64),
     dtype: Dtype,
-    seed: u32,
+    (kind, seed): (Values, u32),
 ) -> Result<(), KernelError> {
     if values.start > values.end || values.end > buffer.bytes() / 2 {
         return Err(KernelError::Plan(format!("values {values:?} of a buffer of {} bytes", buffer.bytes())));
@@ -140,7 +150,8 @@ pub fn fill_random_part(
     kernel.resources.threads = 256;
     let function = gpu.load(&kernel)?;
     let to = buffer.address() + values.start as u64 * 2;
-    let params = FillParams { to, count: values.len() as u64, first, seed, bf16: u32::from(dtype == Dtype::Bf16) };
+    let kind = u32::from(dtype == Dtype::Bf16) | if kind == Values::Normal { 2 } else { 0 };
+    let params = FillParams { to, count: values.len() as u64, first, seed, kind };
     // SAFETY: the structure is the kernel's only parameter; it writes `count` values of a live buffer, as checked above.
     unsafe { function.launch(gpu.info().sms * 8, 256, stream, &params)? };
     stream.synchronize()

@@ -465,7 +465,8 @@ fn placed() -> Capture {
 
 #[test]
 fn placements_that_cannot_be_are_left_out_and_missed() {
-    let strange: [(fn(&mut LaunchPlan), &str); 3] = [
+    type Damage = fn(&mut LaunchPlan);
+    let strange: [(Damage, &str); 3] = [
         (|plan| plan.launches[0].sms = Some(0), "has 0 SMs"),
         (|plan| plan.launches[0].sms = Some(1 << 20), "SMs"),
         (|plan| plan.launches[0].programmatic = true, "there is none"),

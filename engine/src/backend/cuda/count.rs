@@ -95,7 +95,7 @@ impl Rig<'_> {
         }
         drop(traced);
         cancel.check()?;
-        match self.count(&mut session, build()?, cancel) {
+        match self.count(&mut session, &build()?, cancel) {
             Ok(counted) => all.counted = Some(Counted { sampled, ..counted }),
             Err(Failed::Refused(refused)) => all.warnings.push(told("the hardware counters were not read", refused)?),
             Err(Failed::Other(error)) => return Err(error),
@@ -117,9 +117,9 @@ impl Rig<'_> {
         launched.and_then(|()| self.stream.synchronize())
     }
 
-    fn count(&self, session: &mut Session, call: Call, cancel: &Cancel) -> std::result::Result<Counted, Failed> {
+    fn count(&self, session: &mut Session, call: &Call, cancel: &Cancel) -> std::result::Result<Counted, Failed> {
         let sweep = Sweep::new(self.gpu, self.compiler).map_err(super::translate)?;
-        let before = || self.before(&sweep, &call);
+        let before = || self.before(&sweep, call);
         let whole = session.count(&Quantity::COUNTED, before, || self.until_done(call.launch(self.stream)))?;
         let mut counted = Counted {
             chip: session.chip().to_owned(),
@@ -134,7 +134,7 @@ impl Rig<'_> {
         for part in 0..call.parts() {
             cancel.check()?;
             let before = || {
-                self.before(&sweep, &call)?;
+                self.before(&sweep, call)?;
                 (0..part).try_for_each(|earlier| call.launch_part(earlier, self.stream))?;
                 self.stream.synchronize()
             };

@@ -28,6 +28,7 @@ use std::time::Instant;
 
 use kernels::{
     Call, CallOptions, Compiler, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream, Timing,
+    Values,
 };
 
 use crate::backend::cuda::count::{Counting, Rig};
@@ -44,7 +45,7 @@ use crate::workload::{AttentionShape, Batch, BatchSpec, Request, RequestKind};
 
 /// Traced runs, of which the one of median length is kept.
 const TRACED_RUNS: usize = 3;
-/// Seed of the values in the KV cache; any will do, since time does not depend on them.
+/// Seed of the values of timed runs; any will do.
 const SEED: u64 = 1;
 
 /// Sizes of the plain reads, MiB.
@@ -71,10 +72,11 @@ struct Open {
     known: Rc<Known>,
 }
 
-/// Q and the KV cache of one batch, filled with the values of [`Input`].
+/// Q and the KV cache of one batch: with the values of [`Input`] to be checked, with normal ones to be timed.
 #[derive(Debug)]
 struct Inputs {
     shape: AttentionShape,
+    values: Values,
     seed: u64,
     queries: DeviceBuffer,
     rows: Rows,
@@ -165,7 +167,7 @@ impl Open {
     fn run(&mut self, job: &Job<'_>, cancel: &Cancel) -> Result<Capture> {
         let batch = dense(job.batch)?;
         let lowered = lower::lower(&batch, job.plan)?;
-        self.prepare(&batch, SEED)?;
+        self.prepare(&batch, Values::Normal, SEED)?;
         let start = Instant::now();
         let plain = self.call(&batch, &lowered, 0)?;
         let upload = start.elapsed();
@@ -212,7 +214,7 @@ impl Open {
     /// reference, which is computed once. One report a plan.
     fn check(&mut self, batch: &Batch, plans: &[&LaunchPlan], seed: u64, cancel: &Cancel) -> Result<Vec<CheckReport>> {
         let batch = dense(batch)?;
-        self.prepare(&batch, seed)?;
+        self.prepare(&batch, Values::Exact, seed)?;
         let outputs = plans.iter().map(|plan| self.output(&batch, plan)).collect::<Result<Vec<_>>>()?;
         let dim = batch.shape.head_dim as usize;
         let bounds: Vec<f64> = plans.iter().map(|plan| error_bound(plan, Arithmetic::Gpu)).collect();
@@ -249,13 +251,13 @@ impl Open {
     }
 
     /// Makes Q and KV cache for a batch, unless those of the last run serve.
-    fn prepare(&mut self, batch: &Batch, seed: u64) -> Result<()> {
+    fn prepare(&mut self, batch: &Batch, values: Values, seed: u64) -> Result<()> {
         let shape = lower::shape(&batch.shape);
         let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap_or(1);
         let rows = Rows::of(batch);
         if let Some(held) = &self.inputs
             && held.shape == batch.shape
-            && held.seed == seed
+            && (held.values, held.seed) == (values, seed)
             && held.rows.serve(&rows)
             && held.cache.blocks >= blocks
         {
@@ -266,21 +268,21 @@ impl Open {
         let input = Input::new(seed, batch.shape);
         let allocate = |bytes: usize| self.gpu.allocate(bytes).map_err(translate);
         let fill = |buffer: &DeviceBuffer, tensor: Tensor, places: Range<usize>, first: u64| {
-            let seed = input.seed(tensor);
+            let kind = (values, input.seed(tensor));
             kernels::fill_random_part(
                 &self.gpu,
                 &self.known.compiler,
                 &self.stream,
                 (buffer, places, first),
                 shape.dtype,
-                seed,
+                kind,
             )
             .map_err(translate)
         };
-        let values = KvCache::bytes(&shape, blocks) / 2;
-        let cache = KvCache { k: allocate(values * 2)?, v: allocate(values * 2)?, layout: KvLayout::Nhd, blocks };
-        fill(&cache.k, Tensor::K, 0..values, 0)?;
-        fill(&cache.v, Tensor::V, 0..values, 0)?;
+        let count = KvCache::bytes(&shape, blocks) / 2;
+        let cache = KvCache { k: allocate(count * 2)?, v: allocate(count * 2)?, layout: KvLayout::Nhd, blocks };
+        fill(&cache.k, Tensor::K, 0..count, 0)?;
+        fill(&cache.v, Tensor::V, 0..count, 0)?;
         let row = (shape.q_heads * shape.head_dim) as usize;
         let queries = allocate(rows.all() * row * 2)?;
         fill(&queries, Tensor::Q, 0..rows.requests * row, 0)?;
@@ -290,7 +292,7 @@ impl Open {
             fill(&queries, Tensor::PrefillQ, at * row..(at + chunk) * row, first)?;
             at += chunk;
         }
-        self.inputs = Some(Inputs { shape: batch.shape, seed, queries, rows, cache });
+        self.inputs = Some(Inputs { shape: batch.shape, values, seed, queries, rows, cache });
         Ok(())
     }
 

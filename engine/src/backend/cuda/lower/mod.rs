@@ -118,8 +118,8 @@ pub(super) fn check(plan: &LaunchPlan) -> Result<()> {
             }
             LaunchKind::Persistent(_) => {
                 let rows = |pack: &PlannedPack| pack.queries_len * plan.shape.group();
-                let packs = plan.packs_of(launch).iter().map(|pack| plan.pack(*pack));
-                if let Some(pack) = packs.filter(|pack| rows(pack) > pack.tile.m).next() {
+                let mut packs = plan.packs_of(launch).iter().map(|pack| plan.pack(*pack));
+                if let Some(pack) = packs.find(|pack| rows(pack) > pack.tile.m) {
                     let (tile, rows) = (pack.tile, rows(pack));
                     return refuse(format!("a CTA of {tile} has {rows} query rows, in several passes over its KV"));
                 }
