@@ -80,9 +80,11 @@ fn spatial_keeps_the_halves_apart_and_co_resident_brings_them_together() {
     let (prefill, decode) = (sms(&capture, CtaRole::Prefill), sms(&capture, CtaRole::Decode));
     assert!(prefill.is_disjoint(&decode), "{prefill:?}, {decode:?}");
     assert_eq!(prefill.len() as u32, apart.plan.launches[0].sms.unwrap());
-    let together = ran(&planned(&spec, Launching::CoResident));
-    let both = sms(&together, CtaRole::Prefill).intersection(&sms(&together, CtaRole::Decode)).count();
-    assert_eq!(both, 132, "each SM has both");
+    let together = planned(&spec, Launching::CoResident);
+    let capture = ran(&together);
+    let (prefill, decode) = (sms(&capture, CtaRole::Prefill), sms(&capture, CtaRole::Decode));
+    assert!(prefill.is_subset(&decode), "each SM that prefills has decode beside it");
+    assert_eq!(prefill.len() as u32, together.plan.launches[0].sms.unwrap_or(132));
 }
 
 /// A decode grid larger than fits beside prefill: its further CTAs take the place of prefill CTAs that end.

@@ -21,6 +21,7 @@ const RUN_FIELDS: [&str; 19] = [
     "busy_slot_ns",
     "total_slot_ns",
     "bubbles",
+    "side_by_side",
     "bandwidth",
     "measured",
     "plan_crc",

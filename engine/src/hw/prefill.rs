@@ -45,8 +45,10 @@ pub struct PrefillResources {
     pub shared: Bytes,
     /// Bytes that a CTA keeps outstanding.
     pub in_flight: Bytes,
-    /// Tensor rate that its main loop reaches, softmax included, as a fraction of the data sheet's.
+    /// Tensor rate that its main loop reaches at head dimension 128, softmax included, as a fraction of the data sheet's.
     pub efficiency: f64,
+    /// Likewise at head dimension 64, where half the products have as many exponentials beside them.
+    pub efficiency_d64: f64,
     /// From the last tile of one item to the first of the next.
     pub item: Nanos,
 }
@@ -74,7 +76,8 @@ impl PrefillResources {
     /// Time of one step of `n` KV tokens on an SM of its own, ns.
     pub fn step_ns(&self, device: &Device, head_dim: u32) -> f64 {
         let flop = 4.0 * f64::from(self.m) * f64::from(self.n) * f64::from(head_dim);
-        let of_sm = device.tensor_flops as f64 * self.efficiency * 1e-9 / f64::from(device.sm_count);
+        let efficiency = if head_dim <= 64 { self.efficiency_d64 } else { self.efficiency };
+        let of_sm = device.tensor_flops as f64 * efficiency * 1e-9 / f64::from(device.sm_count);
         // The exponential units of an SM run beside its tensor cores.
         let exponentials = f64::from(self.m * self.n) / (device.sim.exp_per_sm_per_s as f64 * 1e-9);
         (flop / of_sm).max(exponentials)

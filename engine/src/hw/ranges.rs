@@ -298,7 +298,7 @@ impl List {
     }
 
     fn prefill(&mut self, kernel: &PrefillResources) {
-        let PrefillResources { m, n, warps, registers, shared, in_flight, efficiency, item } = kernel;
+        let PrefillResources { m, n, warps, registers, shared, in_flight, efficiency, efficiency_d64, item } = kernel;
         self.whole("m", *m, SIDE, "");
         self.whole("n", *n, SIDE, "");
         self.whole("warps", *warps, CTA_WARPS, "");
@@ -306,6 +306,7 @@ impl List {
         self.bytes("shared", *shared, SHARED);
         self.bytes("in_flight", *in_flight, SHARED);
         self.part("efficiency", *efficiency, EFFICIENCY);
+        self.part("efficiency_d64", *efficiency_d64, EFFICIENCY);
         self.time("item", *item, TIME);
     }
 
