@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 19] = [
+const RUN_FIELDS: [&str; 20] = [
     "backend",
     "source",
     "repeats",
