@@ -4,6 +4,7 @@ use std::fs;
 
 use engine::capture::{self, Counter};
 use engine::metrics;
+use engine::plan::CtaRole;
 use engine::units::Nanos;
 use engine::workload::PrefixTree;
 
@@ -51,6 +52,30 @@ fn measured_files_of_version_2_hold_counts_and_series_that_agree() {
         let several = capture.plan.launches.len() > 1;
         assert_eq!(launches.len(), if several { capture.plan.launches.len() } else { 0 });
     }
+}
+
+/// A hybrid batch measured on an H200 with counters: prefill and decode on the same SMs.
+const VERSION_3: &str = "capture-v3-hybrid.pscope";
+
+#[test]
+fn the_measured_hybrid_of_version_3_is_whole() {
+    let loaded = capture::read(fixture(VERSION_3).as_ref()).unwrap();
+    assert_eq!(loaded.missing, Vec::<String>::new());
+    let (capture, made) = (&loaded.capture, &loaded.capture.provenance);
+    assert_eq!(capture::verify(capture), Vec::new());
+    assert_eq!((made.backend.as_str(), made.plan.is_of(&capture.plan)), ("cuda", Some(true)));
+    assert!(!made.command.contains('/'), "{}", made.command);
+    let [prefill, decode] = [CtaRole::Prefill, CtaRole::Decode].map(|role| {
+        let of_role = capture.spans.iter().filter(|span| span.role == role);
+        of_role.count() as u64
+    });
+    let prefill_ctas: u64 = capture.plan.launches.iter().map(|l| capture.plan.tasks_of(l).len() as u64).sum();
+    assert_eq!(prefill, prefill_ctas * u64::from(capture.plan.shape.query_heads));
+    assert!(decode > 0 && capture.plan.launches[1].programmatic);
+    assert!(metrics::side_by_side(&capture.spans, made.sm_count).unwrap() > 0.0);
+    let counted = capture.counted.as_ref().unwrap();
+    assert!(counted.plan.get(Counter::TensorActive).unwrap() > 0.0);
+    assert_eq!(packscope(&["verify", &fixture(VERSION_3)]).code, 0);
 }
 
 #[test]
