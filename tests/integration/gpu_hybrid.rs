@@ -75,7 +75,9 @@ fn random_hybrids_come_out_right() {
         let worst = &mut worst[usize::from(all[0].plan.shape.dtype == Dtype::Bf16)];
         *worst = worst.max(error);
         runs += all.len();
-        all.iter().for_each(|planned| *ways.entry(planned.plan.strategy.name()).or_default() += 1);
+        for planned in &all {
+            *ways.entry(planned.plan.strategy.name()).or_default() += 1;
+        }
     }
     println!("{count} hybrids from seed {first}, {runs} runs {ways:?}: {:.1e} f16, {:.1e} bf16", worst[0], worst[1]);
 }
