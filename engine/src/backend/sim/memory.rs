@@ -72,7 +72,7 @@ pub(super) struct Limits {
 /// Limits of SMs on which prefill and decode run at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoLimits {
-    /// What decode reads on such an SM, and on one without prefill, in bytes per ns.
+    /// What decode reads on such an SM, and what one of the two does on an SM of its own, in bytes per ns.
     pub(super) beside: f64,
     pub(super) alone: f64,
     /// Fraction of the SM's tensor cores.

@@ -89,13 +89,13 @@ pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
     speeds
 }
 
-/// What HBM gives: where prefill and decode share SMs no more than decode reads there and on its other SMs.
+/// What HBM gives: no more than decode reads on the SMs that it shares with prefill, and any work on the others.
 fn shared_hbm(sms: &[Pair], limits: &Limits) -> f64 {
     let Some(both) = limits.co_run else { return limits.hbm };
     let busy = |class: &Class| class.warps > 0.0;
     let shared = sms.iter().filter(|sm| sm.iter().all(busy)).count() as f64;
-    let alone = sms.iter().filter(|sm| busy(&sm[0]) && !busy(&sm[1])).count() as f64;
-    if shared == 0.0 { limits.hbm } else { limits.hbm.min(both.beside * shared + both.alone * alone) }
+    let others = sms.iter().filter(|sm| sm.iter().any(busy)).count() as f64 - shared;
+    if shared == 0.0 { limits.hbm } else { limits.hbm.min(both.beside * shared + both.alone * others) }
 }
 
 /// What tensor cores and port of one SM let each class have, at most 1.
