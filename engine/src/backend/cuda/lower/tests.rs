@@ -1,3 +1,5 @@
+//! Plans of every system and strategy on their way down: launches, slots, merges and rows are the plan's.
+
 use super::*;
 use crate::pack::{self, PackInput, PackOptions};
 use crate::plan::hybrid::PodChoice;
