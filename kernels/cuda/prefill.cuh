@@ -1,7 +1,8 @@
 // What the prefill kernels have in common: which task a CTA takes, where its rows lie, and how they are written.
 //
-// A task is one item for one query head, or for one KV head where the item folds its query heads into rows. Tasks are claimed KV head by KV head, so that the cache of a head stays
-// in L2 while its query heads use it, and in a KV head in the order of the items.
+// A task is one item for one query head, or for one KV head where the item folds its query heads into rows. Tasks
+// are claimed KV head by KV head, so that the cache of a head stays in L2 while its query heads use it, and in a KV
+// head in the order of the items.
 //
 // The host defines before this file:
 //   PS_ARCH, PS_D, PS_BF16, PS_TRACE   as for decode (layout.cuh)
@@ -23,6 +24,7 @@ constexpr int kTokens8 = kTokens / 8;
 constexpr int kDims8 = kDim / 8;
 constexpr int kStages = PS_STAGES;
 constexpr u32 kRowChunks = kDim / 8;  // 16-byte chunks of a row
+constexpr bool kFolds = !PS_SLIM;     // a slim kernel has no registers for rows that are query heads, and gets none such
 
 // An item for one query head, as every thread that works on it needs it.
 struct PrefillTask {
@@ -31,8 +33,17 @@ struct PrefillTask {
     u32 kv_begin, tokens;
     int visible;  // tokens from kv_begin on that row 0 would see of a KV without end; each later row one more
     u32 slot_begin, slot_step;
-    u32 number, kind;
+    u32 number;
     u32 head, kv_head;  // query head; the first of its KV head where they are folded
+#if PS_SLIM
+    // Of its items all rows are listed or none, and none are folded: there are no registers to tell.
+    __device__ __forceinline__ bool listed(const PrefillParams& p) const { return p.rows != nullptr; }
+    __device__ __forceinline__ bool folded() const { return false; }
+#else
+    u32 kind;
+    __device__ __forceinline__ bool listed(const PrefillParams&) const { return kind & kListed; }
+    __device__ __forceinline__ bool folded() const { return kind & kFolded; }
+#endif
 
     __device__ __forceinline__ u32 tiles() const { return (tokens + kTokens - 1) / kTokens; }
 
@@ -42,19 +53,24 @@ struct PrefillTask {
 
 // Tasks of one KV head.
 __device__ __forceinline__ u32 tasks_of_kv_head(const PrefillParams& p) {
-    return (p.num_items - p.num_folded) * p.group + p.num_folded;
+    return kFolds ? (p.num_items - p.num_folded) * p.group + p.num_folded : p.num_items * p.group;
 }
 
 __device__ __forceinline__ u32 prefill_tasks(const PrefillParams& p) {
-    return tasks_of_kv_head(p) * (p.q_heads / p.group);
+    return kFolds ? tasks_of_kv_head(p) * (p.q_heads / p.group) : p.num_items * p.q_heads;
 }
 
 // Task `place` of the queue.
 __device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p, u32 place) {
-    const u32 of_kv_head = tasks_of_kv_head(p), apart = (p.num_items - p.num_folded) * p.group;
+    const u32 of_kv_head = tasks_of_kv_head(p);
     const u32 kv_head = place / of_kv_head, within = place % of_kv_head;
-    const bool folded = within >= apart;
-    const u32 item = folded ? within - apart + p.num_items - p.num_folded : within / p.group;
+    u32 item = within / p.group;
+    bool folded = false;
+    if constexpr (kFolds) {
+        const u32 whole = p.num_items - p.num_folded;  // items of all query heads
+        folded = within >= whole * p.group;
+        if (folded) item = within - whole * p.group + whole;
+    }
     const uint4* at = (const uint4*)(p.items + item);
     const uint4 a = __ldg(at), b = __ldg(at + 1), c = __ldg(at + 2);
     PrefillTask task;
@@ -67,7 +83,9 @@ __device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p,
     task.slot_begin = b.z;
     task.slot_step = b.w;
     task.number = c.x;
+#if !PS_SLIM
     task.kind = c.y;
+#endif
     task.head = kv_head * p.group + (folded ? 0 : within % p.group);
     task.kv_head = kv_head;
     return task;
@@ -85,19 +103,19 @@ __device__ __forceinline__ u32 claim_prefill(const PrefillParams& p) {
 
 // Row of Q and of the output, or query of a folded task.
 __device__ __forceinline__ u32 row_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
-    return task.kind & kListed ? __ldg(p.rows + task.row_begin + row) : task.row_begin + row;
+    return task.listed(p) ? __ldg(p.rows + task.row_begin + row) : task.row_begin + row;
 }
 
 // Place of row `row` of a task among the (row, query head) pairs of Q and of the output.
 __device__ __forceinline__ u64 place_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
-    const bool folded = task.kind & kFolded;
+    const bool folded = task.folded();
     const u32 nth = folded ? row / p.group : row, head = folded ? row % p.group : 0;
     return (u64)row_of(p, task, nth) * p.q_heads + task.head + head;
 }
 
 // Likewise among those of the partials.
 __device__ __forceinline__ u64 slot_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
-    const bool folded = task.kind & kFolded;
+    const bool folded = task.folded();
     const u32 nth = folded ? row / p.group : row, head = folded ? row % p.group : 0;
     return (u64)(task.slot_begin + nth * task.slot_step) * p.q_heads + task.head + head;
 }
@@ -226,7 +244,8 @@ __device__ __forceinline__ void finish_rows(const PrefillParams& p, const Prefil
         const u32 nth = row + r * 8;
         const bool real = nth < task.num_rows;
         if (task.slot_begin == kNoSlot) {
-            const u64 at = real ? place_of(p, task, nth) : 0;
+            const u64 at = kFolds ? (real ? place_of(p, task, nth) : 0)
+                                  : (u64)(real ? row_of(p, task, nth) : 0) * p.q_heads + task.head;
             write_output(state, p.out + at * kDim, r, quad_lane, real);
             if (real && p.out_lse != nullptr && quad_lane == 0) p.out_lse[at] = lse;
         } else if (real) {

@@ -243,6 +243,12 @@ impl<'a> Builder<'a> {
         };
         let function = gpu.load(&self.compiler.prefill(&spec)?)?;
         let (items, num_folded) = prefill_items(self.plan, tasks);
+        let listed = items.iter().filter(|item| item.kind != 0).count();
+        if launch.beside && (num_folded > 0 || (listed > 0 && listed < items.len())) {
+            return Err(KernelError::Unsupported(
+                "lists of some rows, or query heads, in prefill beside decode".to_owned(),
+            ));
+        }
         let all_merged: u32 = self.plan.launches.iter().map(Launch::merge_rows).sum();
         let mut params = PrefillParams {
             queries: base.queries,
@@ -253,7 +259,7 @@ impl<'a> Builder<'a> {
             part_out: base.part_out,
             part_lse: base.part_lse,
             items: self.shared.keep(gpu.upload(&items)?),
-            rows: self.query_index,
+            rows: if launch.beside && listed == 0 { 0 } else { self.query_index },
             block_ids: base.block_ids,
             queue: self.shared.keep(gpu.upload(&[0_u32; 4])?),
             trace: base.trace,
