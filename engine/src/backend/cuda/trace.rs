@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use kernels::TraceRecord;
 
 use crate::backend::cuda::clock::{ClockFit, Pair};
-use crate::backend::cuda::lower::{Lowered, TaskOf, tasks_of};
+use crate::backend::cuda::lower::{Lowered, TaskOf};
 use crate::capture::{KernelWindow, Span, Spans};
 use crate::error::{Error, Result};
 use crate::plan::{CtaOrder, Launch, LaunchPlan, PrefillWork, Work};
@@ -104,8 +104,8 @@ impl Places {
             Self { of_pack: vec![0; plan.order.len()], of_task: vec![0; plan.prefill.tasks.len()], merges: Vec::new() };
         for (at, launch) in (0_u32..).zip(&plan.launches) {
             places.of_pack[launch.packs_begin as usize..launch.packs_end as usize].fill(at);
-            let tasks = tasks_of(launch.kind);
-            places.of_task[tasks.start as usize..tasks.end as usize].fill(at);
+            let (begin, end) = launch.kind.tasks();
+            places.of_task[begin as usize..end as usize].fill(at);
             if launch.kind.is_merge() {
                 places.merges.push(at);
             }

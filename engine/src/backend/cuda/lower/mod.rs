@@ -9,8 +9,6 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-pub(super) use tasks::tasks_of;
-
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -190,13 +188,12 @@ impl Lowering<'_> {
     /// What a launch does, in the kernels' terms.
     fn work(&mut self, launch: &Launch) -> Result<KernelWork> {
         let plan = self.plan;
-        let gathered = gathers(plan, launch);
+        if let Some(rows) = gathers(plan, launch) {
+            let mut tasks = self.prefill_tasks(launch);
+            tasks.extend(self.gathered_tasks(launch, rows)?);
+            return Ok(KernelWork::Prefill(tasks));
+        }
         Ok(match launch.kind {
-            LaunchKind::Attention(_) | LaunchKind::Hybrid(_) if gathered.is_some() => {
-                let mut tasks = self.prefill_tasks(launch);
-                tasks.extend(self.gathered_tasks(launch, gathered.unwrap_or(Rows::OfHeads))?);
-                KernelWork::Prefill(tasks)
-            }
             LaunchKind::Attention(_) => KernelWork::Packs(self.packs(launch)?),
             LaunchKind::Persistent(_) => KernelWork::Queue(self.packs(launch)?),
             LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_) => {
@@ -247,10 +244,11 @@ impl Lowering<'_> {
 
     /// Packs of a launch as prefill tasks.
     fn gathered_tasks(&mut self, launch: &Launch, rows: Rows) -> Result<Vec<u32>> {
+        let merged: Vec<bool> = self.plan.slot_forms().iter().map(Option::is_some).collect();
         let mut numbers = Vec::new();
         for (place, index) in (launch.packs_begin..launch.packs_end).zip(self.plan.packs_of(launch)) {
             let gathered = Gathered { pack: *self.plan.pack(*index), block_begin: self.blocks_of(*index)?, rows };
-            for task in gathered.tasks(self.plan) {
+            for task in gathered.tasks(self.plan.shape.group(), &merged) {
                 numbers.push(self.push_task(task, TaskOf::Pack(place)));
             }
         }

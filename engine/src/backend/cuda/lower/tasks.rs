@@ -1,7 +1,5 @@
 //! Prefill tasks in the kernels' terms, and packs that run as such.
 
-use std::ops::Range;
-
 use kernels::{MergeRows, PrefillSpec, PrefillTask, RowSlots, TaskRows};
 
 use super::{Lowering, TaskOf};
@@ -28,19 +26,19 @@ pub(super) struct Gathered {
 
 impl Gathered {
     /// Its tasks: as many queries as fit, of which all or none are merged, since a task writes outputs or partials.
-    pub(super) fn tasks(&self, plan: &LaunchPlan) -> Vec<PrefillTask> {
-        let forms = plan.slot_forms();
-        let merged = |slot: u32| forms.get(slot as usize).is_some_and(Option::is_some);
+    /// `merged` says so of each slot.
+    pub(super) fn tasks(&self, group: u32, merged: &[bool]) -> Vec<PrefillTask> {
+        let merged = |slot: u32| merged.get(slot as usize).is_some_and(|merged| *merged);
         let most = match self.rows {
             Rows::OfQueries => PrefillSpec::ROWS,
-            Rows::OfHeads => PrefillSpec::ROWS / plan.shape.group().max(1),
+            Rows::OfHeads => PrefillSpec::ROWS / group.max(1),
         };
         let (mut tasks, end) = (Vec::new(), self.pack.slots_begin + self.pack.queries_len);
         let mut begin = self.pack.slots_begin;
         while begin < end {
             let alike = (begin..end.min(begin + most.max(1))).take_while(|slot| merged(*slot) == merged(begin));
             let count = alike.count() as u32;
-            tasks.push(self.task(begin, count, merged(begin), plan.shape.group()));
+            tasks.push(self.task(begin, count, merged(begin), group));
             begin += count;
         }
         tasks
@@ -78,7 +76,7 @@ impl Lowering<'_> {
     /// Prefill tasks of a launch. Slots of a row follow each other here, so that their merge needs no list: row r of
     /// split s of a chunk with n splits has `r · n + s` of the chunk's.
     pub(super) fn prefill_tasks(&mut self, launch: &Launch) -> Vec<u32> {
-        let Range { start, end } = tasks_of(launch.kind);
+        let (start, end) = launch.kind.tasks();
         let prefill = &self.plan.prefill;
         let mut first_row = self.plan.merge.starts.len() as u32 - 1;
         let mut numbers = Vec::new();
@@ -124,15 +122,6 @@ impl Lowering<'_> {
             first_row += chunk.rows;
         }
         rows
-    }
-}
-
-/// Prefill tasks that a launch computes.
-pub(in crate::backend::cuda) fn tasks_of(kind: LaunchKind) -> Range<u32> {
-    match kind {
-        LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => kernel.tasks_begin..kernel.tasks_end,
-        LaunchKind::Hybrid(kernel) => kernel.tasks_begin..kernel.tasks_end,
-        _ => 0..0,
     }
 }
 

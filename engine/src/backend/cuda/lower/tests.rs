@@ -8,6 +8,33 @@ use crate::tile::TileRule;
 use crate::workload::{PrefixTree, RequestSpec, parse_tree};
 use crate::{hw, tile};
 
+/// A batch as `session` plans it.
+fn plan_of(batch: &Batch, scheduler: &str, strategy: Strategy) -> Result<LaunchPlan> {
+    let tree = PrefixTree::of(batch);
+    let device = hw::find("h200-sxm").unwrap();
+    let tiles = tile::solve(device, batch.shape.head_dim, batch.shape.dtype);
+    let scheduler = pack::find(scheduler).unwrap();
+    let rule: TileRule = scheduler.tile_rule();
+    let input = PackInput {
+        batch,
+        tree: &tree,
+        device,
+        tiles: &tiles,
+        max_rows: rule.max_rows(&tiles),
+        fixed_tile: plan::hybrid::decode_tile(device, batch, strategy),
+        options: &PackOptions::default(),
+        explain: false,
+    };
+    let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
+    let mut packing = scheduler.pack(&input)?;
+    let prepared = plan::hybrid::prepare(&input, &mut packing, strategy, PodChoice::default())?;
+    let mut plan = plan::build(&input, &packing, &choice)?;
+    if let Some(prepared) = prepared {
+        prepared.compose(&input, &mut plan);
+    }
+    Ok(plan)
+}
+
 fn planned(
     text: &str,
     (query_heads, kv_heads): (u32, u32),
@@ -16,56 +43,17 @@ fn planned(
 ) -> (Batch, Result<LaunchPlan>) {
     let shape = AttentionShape { query_heads, kv_heads, block_size: 16, ..AttentionShape::default() };
     let batch = parse_tree(text, shape).unwrap().build().unwrap();
-    let tree = PrefixTree::of(&batch);
-    let device = hw::find("h200-sxm").unwrap();
-    let tiles = tile::solve(device, shape.head_dim, shape.dtype);
-    let scheduler = pack::find(scheduler).unwrap();
-    let rule: TileRule = scheduler.tile_rule();
-    let input = PackInput {
-        batch: &batch,
-        tree: &tree,
-        device,
-        tiles: &tiles,
-        max_rows: rule.max_rows(&tiles),
-        fixed_tile: None,
-        options: &PackOptions::default(),
-        explain: false,
-    };
-    let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
-    let plan = scheduler.pack(&input).and_then(|packing| plan::build(&input, &packing, &choice));
+    let plan = plan_of(&batch, scheduler, strategy);
     (batch, plan)
 }
 
-/// A batch of a tree and prefill chunks (rows at the end of so many KV tokens), planned as `session` does.
+/// A tree with prefill chunks (rows at the end of so many KV tokens).
 fn hybrid(text: &str, chunks: &[(u64, u64)], strategy: Strategy) -> (Batch, Result<LaunchPlan>) {
     let shape = AttentionShape { query_heads: 16, kv_heads: 4, block_size: 16, ..AttentionShape::default() };
     let mut spec = parse_tree(text, shape).unwrap();
     spec.requests.extend(chunks.iter().map(|(chunk, kv)| RequestSpec::Prefill { chunk: *chunk, kv: *kv }));
     let batch = spec.build().unwrap();
-    let tree = PrefixTree::of(&batch);
-    let device = hw::find("h200-sxm").unwrap();
-    let tiles = tile::solve(device, shape.head_dim, shape.dtype);
-    let scheduler = pack::find("min-time").unwrap();
-    let rule: TileRule = scheduler.tile_rule();
-    let input = PackInput {
-        batch: &batch,
-        tree: &tree,
-        device,
-        tiles: &tiles,
-        max_rows: rule.max_rows(&tiles),
-        fixed_tile: plan::hybrid::decode_tile(device, &batch, strategy),
-        options: &PackOptions::default(),
-        explain: false,
-    };
-    let choice = PlanChoice { scheduler: "min-time", strategy, rule, explain: false };
-    let plan = scheduler.pack(&input).and_then(|mut packing| {
-        let prepared = plan::hybrid::prepare(&input, &mut packing, strategy, PodChoice::default())?;
-        let mut plan = plan::build(&input, &packing, &choice)?;
-        if let Some(prepared) = prepared {
-            prepared.compose(&input, &mut plan);
-        }
-        Ok(plan)
-    });
+    let plan = plan_of(&batch, "min-time", strategy);
     (batch, plan)
 }
 
