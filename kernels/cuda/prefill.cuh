@@ -24,7 +24,6 @@ constexpr int kTokens8 = kTokens / 8;
 constexpr int kDims8 = kDim / 8;
 constexpr int kStages = PS_STAGES;
 constexpr u32 kRowChunks = kDim / 8;  // 16-byte chunks of a row
-constexpr bool kFolds = !PS_SLIM;     // a slim kernel has no registers for rows that are query heads, and gets none such
 
 // An item for one query head, as every thread that works on it needs it.
 struct PrefillTask {
@@ -53,24 +52,20 @@ struct PrefillTask {
 
 // Tasks of one KV head.
 __device__ __forceinline__ u32 tasks_of_kv_head(const PrefillParams& p) {
-    return kFolds ? (p.num_items - p.num_folded) * p.group + p.num_folded : p.num_items * p.group;
+    return (p.num_items - p.num_folded) * p.group + p.num_folded;
 }
 
 __device__ __forceinline__ u32 prefill_tasks(const PrefillParams& p) {
-    return kFolds ? tasks_of_kv_head(p) * (p.q_heads / p.group) : p.num_items * p.q_heads;
+    return tasks_of_kv_head(p) * (p.q_heads / p.group);
 }
 
 // Task `place` of the queue.
 __device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p, u32 place) {
     const u32 of_kv_head = tasks_of_kv_head(p);
     const u32 kv_head = place / of_kv_head, within = place % of_kv_head;
-    u32 item = within / p.group;
-    bool folded = false;
-    if constexpr (kFolds) {
-        const u32 whole = p.num_items - p.num_folded;  // items of all query heads
-        folded = within >= whole * p.group;
-        if (folded) item = within - whole * p.group + whole;
-    }
+    const u32 whole = p.num_items - p.num_folded;  // items of all query heads
+    const bool folded = within >= whole * p.group;
+    const u32 item = folded ? within - whole * p.group + whole : within / p.group;
     const uint4* at = (const uint4*)(p.items + item);
     const uint4 a = __ldg(at), b = __ldg(at + 1), c = __ldg(at + 2);
     PrefillTask task;
@@ -244,8 +239,7 @@ __device__ __forceinline__ void finish_rows(const PrefillParams& p, const Prefil
         const u32 nth = row + r * 8;
         const bool real = nth < task.num_rows;
         if (task.slot_begin == kNoSlot) {
-            const u64 at = kFolds ? (real ? place_of(p, task, nth) : 0)
-                                  : (u64)(real ? row_of(p, task, nth) : 0) * p.q_heads + task.head;
+            const u64 at = real ? place_of(p, task, nth) : 0;
             write_output(state, p.out + at * kDim, r, quad_lane, real);
             if (real && p.out_lse != nullptr && quad_lane == 0) p.out_lse[at] = lse;
         } else if (real) {
