@@ -22,6 +22,7 @@ mod trace;
 
 pub use owner::Cuda;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Instant;
@@ -38,7 +39,7 @@ use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
 use crate::error::{Error, Result};
 use crate::hw::Device;
-use crate::numerics::{self, Arithmetic, CheckReport, Input, Tensor, error_bound};
+use crate::numerics::{self, Arithmetic, CheckReport, CheckedRow, Input, Tensor, error_bound};
 use crate::plan::LaunchPlan;
 use crate::units::{Bytes, Nanos, QueryIdx};
 use crate::workload::{AttentionShape, Batch, BatchSpec, Request, RequestKind};
@@ -83,25 +84,39 @@ struct Inputs {
     cache: KvCache,
 }
 
-/// Rows of Q: one a request, then those of the prefill chunks.
+/// Rows of Q and of the output: one a request, then those of the prefill chunks.
 #[derive(Debug, PartialEq, Eq)]
 struct Rows {
     requests: usize,
-    /// Request and rows of each chunk.
-    chunks: Vec<(u32, usize)>,
+    /// Of each prefill request.
+    chunks: BTreeMap<QueryIdx, Range<usize>>,
 }
 
 impl Rows {
     fn of(batch: &Batch) -> Self {
+        let requests = batch.requests().len();
+        let mut next = requests;
         let chunk = |(query, request): (QueryIdx, &Request)| match request.kind {
-            RequestKind::Prefill { chunk } => Some((query.0, chunk.0 as usize)),
+            RequestKind::Prefill { chunk } => {
+                let first = next;
+                next += chunk.0 as usize;
+                Some((query, first..next))
+            }
             RequestKind::Decode => None,
         };
-        Self { requests: batch.requests().len(), chunks: batch.prefills().filter_map(chunk).collect() }
+        Self { requests, chunks: batch.prefills().filter_map(chunk).collect() }
     }
 
     fn all(&self) -> usize {
-        self.requests + self.chunks.iter().map(|chunk| chunk.1).sum::<usize>()
+        self.chunks.values().map(|rows| rows.end).max().unwrap_or(self.requests)
+    }
+
+    /// Where a checked row lies.
+    fn place(&self, row: &CheckedRow) -> usize {
+        match (row.row, self.chunks.get(&row.query)) {
+            (Some(nth), Some(chunk)) => chunk.start + nth as usize,
+            _ => row.query.at(),
+        }
     }
 
     /// Whether what lies in these rows is what the others want.
@@ -218,10 +233,9 @@ impl Open {
         let outputs = plans.iter().map(|plan| self.output(&batch, plan)).collect::<Result<Vec<_>>>()?;
         let dim = batch.shape.head_dim as usize;
         let bounds: Vec<f64> = plans.iter().map(|plan| error_bound(plan, Arithmetic::Gpu)).collect();
-        let chunks = first_rows(&batch);
+        let rows = Rows::of(&batch);
         numerics::check_rows(&batch, (seed, &bounds), cancel, |_, row| {
-            let at = row.row.map_or(row.query.at(), |nth| chunks[row.query.at()] + nth as usize);
-            let first = (at * batch.shape.query_heads as usize + row.head as usize) * dim;
+            let first = (rows.place(row) * batch.shape.query_heads as usize + row.head as usize) * dim;
             let row = |output: &Vec<u16>| -> Vec<f32> {
                 output[first..first + dim].iter().map(|bits| batch.shape.dtype.from_bits(*bits)).collect()
             };
@@ -286,11 +300,9 @@ impl Open {
         let row = (shape.q_heads * shape.head_dim) as usize;
         let queries = allocate(rows.all() * row * 2)?;
         fill(&queries, Tensor::Q, 0..rows.requests * row, 0)?;
-        let mut at = rows.requests;
         for (request, chunk) in &rows.chunks {
-            let first = (u64::from(*request) << 32) * row as u64;
-            fill(&queries, Tensor::PrefillQ, at * row..(at + chunk) * row, first)?;
-            at += chunk;
+            let first = (u64::from(request.0) << 32) * row as u64;
+            fill(&queries, Tensor::PrefillQ, chunk.start * row..chunk.end * row, first)?;
         }
         self.inputs = Some(Inputs { shape: batch.shape, values, seed, queries, rows, cache });
         Ok(())
@@ -361,19 +373,6 @@ impl Open {
             peak_bytes_per_s: self.known.device.hbm_bytes_per_s,
         }
     }
-}
-
-/// Row of Q and of the output of each prefill request's first; the requests themselves have the first rows.
-fn first_rows(batch: &Batch) -> Vec<usize> {
-    let mut next = batch.requests().len();
-    let first = |request: &Request| {
-        let first = next;
-        if let RequestKind::Prefill { chunk } = request.kind {
-            next += chunk.0 as usize;
-        }
-        first
-    };
-    batch.requests().iter().map(first).collect()
 }
 
 /// The batch with block ids that are places in a cache without holes.

@@ -1,6 +1,10 @@
 //! Plans of every system and strategy on their way down: launches, slots, merges and rows are the plan's.
 
+use kernels::TaskRows;
+
 use super::*;
+use crate::backend::cuda;
+use crate::numerics::CheckedRow;
 use crate::pack::{self, PackInput, PackOptions};
 use crate::plan::hybrid::PodChoice;
 use crate::plan::{self, Launch, PlanChoice, Strategy};
@@ -68,12 +72,19 @@ fn prefill_rows_lie_behind_the_queries_and_their_slots_behind_theirs() {
         lowered.arrays().check(&shape(&batch.shape), blocks).unwrap();
         assert_eq!(lowered.launches.len(), plan.launches.len());
         assert_eq!((lowered.prefill_rows, lowered.prefill_slots), (340, plan.prefill.slots));
+        let rows = cuda::Rows::of(&batch);
         let of_packs = lowered.task_of.iter().filter(|of| matches!(of, TaskOf::Pack(_))).count();
         assert_eq!(of_packs > 0, strategy == Strategy::Batched);
         assert_eq!(lowered.task_of.len() - of_packs, plan.prefill.tasks.len());
         for (task, of) in lowered.tasks.iter().zip(&lowered.task_of) {
             let TaskOf::Prefill(number) = *of else { continue };
             let planned = &plan.prefill.tasks[number as usize];
+            let first = CheckedRow { query: planned.query, row: Some(planned.rows_begin), head: 0 };
+            assert_eq!(
+                task.rows,
+                TaskRows::From(rows.place(&first) as u32),
+                "where Q is made and outputs are looked for"
+            );
             assert_eq!(
                 (task.kv_begin, task.kv_end, task.position),
                 (planned.kv_begin, planned.kv_end, planned.position)
