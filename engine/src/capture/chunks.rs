@@ -91,6 +91,7 @@ pub(super) struct Chunks<'a> {
     pub(super) missing: Vec<String>,
 }
 
+#[expect(clippy::redundant_closure_for_method_calls, reason = "the methods by name are of one lifetime, not of any")]
 impl<'a> Chunks<'a> {
     pub(super) fn find(bytes: &'a [u8], footer: Option<Footer>) -> Self {
         let (found, indexed) = (BTreeMap::new(), BTreeSet::new());
@@ -106,10 +107,7 @@ impl<'a> Chunks<'a> {
 
     fn by_index(&mut self, footer: Footer) -> Option<()> {
         let header = Header::at(self.bytes, footer.index).filter(|header| header.kind == INDEX)?;
-        let raw = self.unpacked(header).ok()?;
-        let index: Result<Vec<IndexEntry>, Why> = Fields::of(&raw, &mut self.budget).list();
-        self.let_go(raw);
-        let index = index.ok()?;
+        let index: Vec<IndexEntry> = self.content_of(header, |fields| fields.list()).ok()?;
         for entry in index {
             self.indexed.insert(entry.kind);
             let header = usize::try_from(entry.offset).ok().and_then(|offset| Header::at(self.bytes, offset));
@@ -155,44 +153,33 @@ impl<'a> Chunks<'a> {
         number: u32,
         read: impl FnOnce(&mut Fields<'_>) -> Result<T, Why>,
     ) -> Result<T, Why> {
-        let raw = self.held(kind, number)?;
+        let header = *self.found.get(&(kind, number)).ok_or("it is not in the file")?;
+        self.content_of(header, read)
+    }
+
+    /// As [`Self::fields`], by the header. What is unpacked counts while it is read, since what is made of it stands beside
+    /// it.
+    fn content_of<T>(
+        &mut self,
+        header: Header,
+        read: impl FnOnce(&mut Fields<'_>) -> Result<T, Why>,
+    ) -> Result<T, Why> {
+        let raw = header.content(self.bytes, &self.budget)?;
+        let held = raw.len() as u64;
+        self.budget.take(held)?;
         let value = read(&mut Fields::of(&raw, &mut self.budget));
-        self.let_go(raw);
+        self.budget.give_back(held);
         value
     }
 
     /// The content of a chunk that is one value.
     pub(super) fn value<T: DeserializeOwned>(&mut self, kind: Kind, number: u32) -> Result<T, Why> {
-        let raw = self.held(kind, number)?;
-        let value = Fields::of(&raw, &mut self.budget).value();
-        self.let_go(raw);
-        value
+        self.fields(kind, number, |fields| fields.value())
     }
 
     /// The content of a chunk that is one list.
     pub(super) fn list<T: DeserializeOwned>(&mut self, kind: Kind, number: u32) -> Result<Vec<T>, Why> {
-        let raw = self.held(kind, number)?;
-        let list = Fields::of(&raw, &mut self.budget).list();
-        self.let_go(raw);
-        list
-    }
-
-    /// The content of a chunk, to be [let go](Self::let_go).
-    fn held(&mut self, kind: Kind, number: u32) -> Result<Vec<u8>, Why> {
-        let header = *self.found.get(&(kind, number)).ok_or("it is not in the file")?;
-        self.unpacked(header)
-    }
-
-    /// As [`Self::held`], by its header. What is held counts, since what is made of it stands beside it.
-    fn unpacked(&mut self, header: Header) -> Result<Vec<u8>, Why> {
-        let raw = header.content(self.bytes, &self.budget)?;
-        self.budget.take(raw.len() as u64)?;
-        Ok(raw)
-    }
-
-    fn let_go(&mut self, raw: Vec<u8>) {
-        self.budget.give_back(raw.len() as u64);
-        drop(raw);
+        self.fields(kind, number, |fields| fields.list())
     }
 
     /// As [`Self::fields`]; what cannot be read is missing, and said so.
