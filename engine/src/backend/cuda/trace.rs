@@ -205,7 +205,7 @@ fn windows(plan: &LaunchPlan, spans: &[Span]) -> Vec<KernelWindow> {
     let mut kernels = Vec::new();
     for (at, launch) in plan.launches.iter().enumerate() {
         let Some((begin, end)) = windows[at] else { continue };
-        let before = (0..at).rev().find(|other| plan.launches[*other].stream == launch.stream);
+        let before = plan.before_on_stream(at);
         let waits = launch.after.iter().copied().chain(before.map(|other| other as u32));
         let ready = waits.map(end_of).max().unwrap_or(Nanos::ZERO).min(begin);
         kernels.push(KernelWindow { launch: at as u32, ready, begin, end });
