@@ -82,7 +82,7 @@ pub(crate) fn run(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Out
 fn try_case(args: &BenchArgs, device: &Device, runner: &mut Runner, (case, peers): (Case, &Peers)) -> Outcome<Tried> {
     let (mut rows, mut refused, mut floor) = (Vec::new(), Vec::new(), Nanos::ZERO);
     for options in ways(args, device, &case.spec)? {
-        match planned(runner, &case.spec, &options) {
+        match figures::accepted(runner, &case.spec, &options) {
             Ok(planned) => {
                 floor = Nanos(session::oracle_ns(&planned).ceil() as u64);
                 rows.push(try_way(args, runner, &planned)?);
@@ -113,13 +113,6 @@ fn ways(args: &BenchArgs, device: &Device, spec: &BatchSpec) -> Outcome<Vec<Plan
         (many, _) => many.to_vec(),
     };
     input::ways(device, &schedulers, &strategies, &choice.rules)
-}
-
-/// The plan of a batch, unless planning or what runs it refuses it.
-fn planned(runner: &Runner, spec: &BatchSpec, options: &PlanOptions) -> engine::Result<Planned> {
-    let planned = session::plan_spec(spec, options)?;
-    runner.accepts(&planned)?;
-    Ok(planned)
 }
 
 /// A plan run, and simulated where it was measured.

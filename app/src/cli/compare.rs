@@ -6,7 +6,6 @@ use engine::Error;
 use engine::export::compare_json;
 use engine::hw::Device;
 use engine::plan::{Strategy, hybrid};
-use engine::session;
 use engine::workload::BatchSpec;
 
 use super::args::CompareArgs;
@@ -36,7 +35,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     let mut runs = Vec::with_capacity(choices.len());
     let mut refused = None;
     for options in &choices {
-        match session::plan_spec(&spec, options).and_then(|planned| runner.accepts(&planned).map(|()| planned)) {
+        match figures::accepted(&runner, &spec, options) {
             Ok(planned) => runs.push(figures::run_planned(&mut runner, &planned, &figures::cold(20), None)?.json),
             // Nobody asked for this one by name, so the others are shown all the same.
             Err(error @ Error::Unsupported { .. }) if all => {

@@ -35,6 +35,13 @@ pub(crate) fn finish(
     run_planned(runner, &planned, run, None)
 }
 
+/// The plan of a batch, unless planning or what runs it refuses it.
+pub(crate) fn accepted(runner: &Runner, spec: &BatchSpec, options: &PlanOptions) -> engine::Result<Planned> {
+    let planned = session::plan_spec(spec, options)?;
+    runner.accepts(&planned)?;
+    Ok(planned)
+}
+
 /// Runs and measures a plan.
 pub(crate) fn run_planned(
     runner: &mut Runner,
