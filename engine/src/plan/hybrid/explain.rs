@@ -7,6 +7,7 @@
 //! which a comparison turns.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::plan::hybrid::PodChoice;
@@ -14,11 +15,12 @@ use crate::plan::hybrid::auto::{self, Answer, PodWay, Question, Rule, released_b
 use crate::plan::hybrid::ours::{self, Estimate, Work, estimate};
 
 /// A way with its estimated time, which is also its cost.
-fn timed(what: impl Into<Cow<'static, str>>, price: Price) -> Considered {
+pub(super) fn timed(what: impl Into<Cow<'static, str>>, price: Price) -> Considered {
     Considered::new(what, price.amount * 1e-3, price)
 }
 
-fn decision(
+/// A decision about the whole plan by estimated times.
+pub(super) fn decision(
     choice: Choice,
     (considered, chosen): (Vec<Considered>, usize),
     rule: impl Into<Cow<'static, str>>,
@@ -36,21 +38,25 @@ fn decision(
     }
 }
 
-/// Numbers of splits that are told: small ones, the most, and the one that was taken.
-fn told_splits(taken: u32, cap: u32) -> Vec<u32> {
-    let mut told: Vec<u32> = [1, 2, 4, cap].into_iter().filter(|splits| *splits <= cap).chain([taken]).collect();
-    told.sort_unstable();
-    told.dedup();
-    told
+/// The numbers that are told of those that were open, in order and each once, as ways; and which of them was taken.
+pub(super) fn ways(
+    told: impl IntoIterator<Item = u32>,
+    taken: u32,
+    way: impl Fn(u32) -> Considered,
+) -> (Vec<Considered>, usize) {
+    let told: BTreeSet<u32> = told.into_iter().chain([taken]).collect();
+    let chosen = told.iter().position(|number| *number == taken).unwrap_or(0);
+    (told.into_iter().map(way).collect(), chosen)
 }
 
-fn splits_of(what: &str, told: &[u32], taken: u32, price: impl Fn(u32) -> Price) -> (Vec<Considered>, usize) {
+/// Numbers of splits: small ones, the most, and the one that was taken.
+fn splits_of(what: &str, taken: u32, cap: u32, price: impl Fn(u32) -> Price) -> (Vec<Considered>, usize) {
     let name = |splits: u32| match splits {
         1 => format!("{what} whole"),
         _ => format!("{what} in {splits}"),
     };
-    let considered = told.iter().map(|splits| timed(name(*splits), price(*splits))).collect();
-    (considered, told.iter().position(|splits| *splits == taken).unwrap_or(0))
+    let told = [1, 2, 4, cap].into_iter().filter(|splits| *splits <= cap);
+    ways(told, taken, |splits| timed(name(splits), price(splits)))
 }
 
 /// Nearest of `candidates` beyond which `outcome` is another than at `value`.
@@ -64,12 +70,12 @@ fn flip<T: PartialEq>(value: f64, candidates: &[f64], outcome: impl Fn(f64) -> T
 /// FlashAttention's own split of the prefill, and that its kernels run as the strategy says.
 pub(super) fn flash(work: &Work<'_>, taken: u32, strategy: &'static str) -> Vec<Decision> {
     let q = &work.question;
-    let told = told_splits(taken, auto::flash_waves(q, auto::MOST_SPLITS).cap);
+    let waves = auto::flash_waves(q, auto::MOST_SPLITS);
     let split = decision(
         Choice::Split,
-        splits_of("prefill KV", &told, taken, |splits| Price::one_kernel(ours::prefill_alone(work, splits))),
+        splits_of("prefill KV", taken, waves.cap, |splits| Price::one_kernel(ours::prefill_alone(work, splits))),
         "the fewest splits within 85 % of the best wave efficiency over blocks of 64 rows, none from 80 % of two CTAs an SM (FlashAttention 2)",
-        Some(auto::flash_waves(q, auto::MOST_SPLITS).constant()),
+        Some(waves.constant()),
     );
     if q.decodes == 0 {
         return vec![split];
@@ -115,9 +121,8 @@ fn prefill_splits(work: &Work<'_>, answer: &Answer, choice: PodChoice) -> Decisi
             auto::flash_waves(q, q.prefill_cap()).constant(),
         )
     };
-    let told = told_splits(taken, q.prefill_cap());
     let price = |splits: u32| Price::run(time(splits));
-    decision(Choice::Split, splits_of("prefill KV", &told, taken, price), rule, Some(constant))
+    decision(Choice::Split, splits_of("prefill KV", taken, q.prefill_cap(), price), rule, Some(constant))
 }
 
 /// The limit of two waves: below `taken · P₀ / W` waves the splits that were taken are out of reach,
@@ -144,7 +149,7 @@ fn decode_splits(work: &Work<'_>, answer: &Answer, choice: PodChoice) -> Decisio
     let prefill = 2.0 * f64::from(q.prefill_ctas(128)) / f64::from(q.wave());
     let value = Rule::default().part;
     let splits = |part: f64| released_by(q, forced, &Rule { part, ..Rule::default() }).decode_splits;
-    let told = told_splits(taken, auto::MOST_SPLITS.min(taken.max(2)));
+    let cap = auto::MOST_SPLITS.min(taken.max(2));
     let price = |splits: u32| Price::run(estimate(work, &Answer { decode_splits: splits, ..*answer }));
     let rule = if q.whole {
         "two splits where the decodes fill 80 to 100 % of two CTAs an SM beside a long or a short prefill (POD's released code), else FlashAttention's wave rule"
@@ -153,7 +158,7 @@ fn decode_splits(work: &Work<'_>, answer: &Answer, choice: PodChoice) -> Decisio
     };
     let constant =
         RuleConstant::new("share of two CTAs an SM that is nearly full", value, flip(value, &[fill, prefill], splits));
-    decision(Choice::Split, splits_of("decode KV", &told, taken, price), rule, q.whole.then_some(constant))
+    decision(Choice::Split, splits_of("decode KV", taken, cap, price), rule, q.whole.then_some(constant))
 }
 
 /// CTAs an SM and policy, each way with the splits that it would have.

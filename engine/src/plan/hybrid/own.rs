@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::hw::{PrefillKernels, PrefillResources};
 use crate::pack::{PackInput, Packing, cut_for_queue, cut_rows};
 use crate::plan::Strategy;
+use crate::plan::hybrid::explain::{decision, timed};
 use crate::plan::hybrid::kernels::Kernel;
 use crate::plan::hybrid::{Fusion, Prepared, tasks};
 use crate::tile::Tile;
@@ -212,25 +213,19 @@ impl Splits {
             // At least the mean over the SMs, and the longest item or piece.
             (self.all / self.sms).max(self.longest / pieces) + if pieces > 1.0 { prefill.item.as_f64() } else { 0.0 }
         };
-        let way = |what: String, pieces: f64| {
-            let time = alone(pieces);
-            Considered::new(what, time * 1e-3, Price::one_kernel(time))
-        };
+        let way = |what: String, pieces: f64| timed(what, Price::one_kernel(alone(pieces)));
         let mut considered = vec![way("prefill KV whole".to_owned(), 1.0)];
         if taken > 1 {
             considered.push(way(format!("prefill KV in up to {taken}"), f64::from(taken)));
         }
         let share = self.items as f64 / self.sms;
-        Decision {
-            subject: Subject::Plan,
-            other: None,
-            choice: Choice::Split,
-            chosen: considered.len() - 1,
-            considered,
-            unit: "µs estimated".into(),
-            rule: "split where the items fill less than half of the SMs, or where one takes longer than the decodes and than all items spread over the SMs".into(),
-            constant: Some(RuleConstant::new("items an SM that are few", FEW, (self.few > 1).then_some(share))),
-        }
+        let chosen = considered.len() - 1;
+        decision(
+            Choice::Split,
+            (considered, chosen),
+            "split where the items fill less than half of the SMs, or where one takes longer than the decodes and than all items spread over the SMs",
+            Some(RuleConstant::new("items an SM that are few", FEW, (self.few > 1).then_some(share))),
+        )
     }
 }
 
@@ -269,18 +264,10 @@ fn explain_serial(input: &PackInput<'_>, packing: &Packing, splits: &Splits) -> 
     let bytes = read.min(input.tree.unique_tokens().as_f64()) * input.batch.shape.kv_bytes_per_token().as_f64();
     let decode = bytes / (input.device.reachable_bytes_per_s() * 1e-9);
     let prefill = (splits.all / splits.sms).max(splits.longest / splits.few as f64);
-    let time = prefill + decode;
-    Decision {
-        subject: Subject::Plan,
-        other: None,
-        choice: Choice::Fusion,
-        considered: vec![
-            Considered::new("serial", time * 1e-3, Price::run(time)),
-            Considered::new("side by side", prefill.max(decode) * 1e-3, Price::lower_bound(prefill.max(decode))),
-        ],
-        chosen: 0,
-        unit: "µs estimated".into(),
-        rule: "serial was asked for: one kernel after the other, each with its own tail".into(),
-        constant: None,
-    }
+    let considered = vec![
+        timed("serial", Price::run(prefill + decode)),
+        timed("side by side", Price::lower_bound(prefill.max(decode))),
+    ];
+    let rule = "serial was asked for: one kernel after the other, each with its own tail";
+    decision(Choice::Fusion, (considered, 0), rule, None)
 }

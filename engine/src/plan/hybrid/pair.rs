@@ -13,10 +13,11 @@
 //! Worked number, C1 on the H200 (618 GFLOP and 5.54 GB): on 108 SMs prefill takes 1.43 ms at 4.0 TFLOP/s an SM, and
 //! decode reads 108 · 19 + 24 · 75 = 3,852 GB/s, 1.44 ms. Measured there: 1.48 ms, and 1.73 ms on all 132.
 
-use crate::decision::{Choice, Considered, Decision, Price, Subject};
+use crate::decision::{Choice, Decision, Price};
 use crate::hw::{CoRun, Device};
 use crate::pack::PackInput;
 use crate::plan::PrefillPlan;
+use crate::plan::hybrid::explain::{decision, timed, ways};
 use crate::plan::hybrid::sms::{items, one_after_another};
 
 /// Rates where nothing was measured: prefill loses nothing to decode, which reads as fast beside it as alone.
@@ -76,25 +77,10 @@ impl Pair {
         let times: Vec<(u32, f64)> = (1..=self.sms).map(|k| (k, self.time(k))).collect();
         let least = times.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         let k = times.iter().rev().find(|(_, time)| *time <= least).map_or(self.sms, |(k, _)| *k);
-        let told = [self.sms / 2, self.sms * 3 / 4, k, self.sms];
-        let mut told: Vec<u32> = told.into_iter().filter(|k| *k > 0).collect();
-        told.sort_unstable();
-        told.dedup();
-        let way = |k: &u32| {
-            let time = self.time(*k);
-            Considered::new(format!("prefill on {k} of {} SMs", self.sms), time * 1e-3, Price::run(time))
-        };
-        let decision = Decision {
-            subject: Subject::Plan,
-            other: None,
-            choice: Choice::Fusion,
-            considered: told.iter().map(way).collect(),
-            chosen: told.iter().position(|other| *other == k).unwrap_or(0),
-            unit: "µs estimated".into(),
-            rule: "the number of SMs at which prefill, and decode beside it and on the others, end soonest".into(),
-            constant: None,
-        };
-        (k, decision)
+        let way = |k: u32| timed(format!("prefill on {k} of {} SMs", self.sms), Price::run(self.time(k)));
+        let open = [self.sms / 2, self.sms * 3 / 4, self.sms].into_iter().filter(|k| *k > 0);
+        let rule = "the number of SMs at which prefill, and decode beside it and on the others, end soonest";
+        (k, decision(Choice::Fusion, ways(open, k, way), rule, None))
     }
 }
 

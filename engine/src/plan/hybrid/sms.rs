@@ -16,8 +16,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::decision::{Choice, Considered, Decision, Price, Subject};
+use crate::decision::{Choice, Decision, Price};
 use crate::hw::Device;
+use crate::plan::hybrid::explain::{decision, timed, ways};
 use crate::plan::{LaunchPlan, PrefillPlan};
 use crate::tile::{LaneTime, Tile};
 use crate::workload::AttentionShape;
@@ -77,32 +78,20 @@ impl Shares {
     /// SMs of prefill, at least one and not all, with the reason. A device of one SM has none to share, and
     /// both get it.
     pub(super) fn choose(&self) -> (u32, Decision) {
-        let times: Vec<(u32, f64)> = (1..self.sms.max(2)).map(|k| (k, self.time(k))).collect();
-        let best = times.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((1, 0.0));
-        (best.0, self.explain(best, &times))
+        let times = (1..self.sms.max(2)).map(|k| (k, self.time(k)));
+        let k = times.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(1, |best| best.0);
+        (k, self.explain(k))
     }
 
-    fn explain(&self, (k, _): (u32, f64), times: &[(u32, f64)]) -> Decision {
-        let quarters = [1, 2, 3].map(|part| self.sms * part / 4);
-        let mut told: Vec<u32> = quarters.into_iter().chain([k.saturating_sub(1), k, k + 1]).collect();
-        told.sort_unstable();
-        told.dedup();
-        let of = |k: &u32| times.iter().find(|(other, _)| other == k);
-        let way = |(k, time): &(u32, f64)| {
-            let what = format!("prefill on {k} SMs, decode on {}", self.sms.saturating_sub(*k));
-            Considered::new(what, *time * 1e-3, Price::run(*time))
+    fn explain(&self, k: u32) -> Decision {
+        let way = |k: u32| {
+            let what = format!("prefill on {k} SMs, decode on {}", self.sms.saturating_sub(k));
+            timed(what, Price::run(self.time(k)))
         };
-        let told: Vec<&(u32, f64)> = told.iter().filter_map(of).collect();
-        Decision {
-            subject: Subject::Plan,
-            other: None,
-            choice: Choice::Fusion,
-            chosen: told.iter().position(|(other, _)| *other == k).unwrap_or(0),
-            considered: told.into_iter().map(way).collect(),
-            unit: "µs estimated".into(),
-            rule: "the number of SMs at which the longer of prefill there and decode on the others is shortest".into(),
-            constant: None,
-        }
+        let quarters = [1, 2, 3].map(|part| self.sms * part / 4);
+        let open = quarters.into_iter().chain([k.saturating_sub(1), k + 1]).filter(|k| (1..self.sms).contains(k));
+        let rule = "the number of SMs at which the longer of prefill there and decode on the others is shortest";
+        decision(Choice::Fusion, ways(open, k, way), rule, None)
     }
 }
 
