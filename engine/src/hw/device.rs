@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::hw::PrefillKernels;
+use crate::hw::{HybridLimits, PrefillKernels};
 use crate::shown::quoted;
 use crate::units::{Bytes, Nanos};
 
@@ -65,6 +65,9 @@ pub struct Device {
     /// them prefill has the shapes of FlashAttention 2 and of POD-Attention's release.
     #[serde(default)]
     pub prefill_kernel: Option<PrefillKernels>,
+    /// What tensor cores and reads reach alone and together, where it was measured.
+    #[serde(default)]
+    pub hybrid_limits: Option<HybridLimits>,
     /// The n of each m by KV tokens, as measured; empty where nobody measured.
     #[serde(default)]
     pub tile_steps: Vec<TileStep>,
@@ -181,6 +184,9 @@ pub struct MergeKernel {
     pub warps: u32,
     /// Registers of one thread.
     pub registers: u32,
+    /// The same at head dimension 64.
+    #[serde(default)]
+    pub registers_d64: Option<u32>,
     /// Query heads that a warp merges at once.
     pub heads: u32,
     /// Rows, one of a head of a partial, that a warp keeps outstanding.
@@ -226,6 +232,10 @@ pub struct KernelResources {
     /// Time of one step of `n` KV tokens while the memory system is idle, where it was traced.
     #[serde(default)]
     pub step: Option<Nanos>,
+    /// The least time of a step, in a CTA that has the GPU to itself: products, softmax and products again, each waiting
+    /// for the one before. Where it is not known, it is less than what else a step takes.
+    #[serde(default)]
+    pub chain: Option<Nanos>,
 }
 
 fn one() -> u32 {

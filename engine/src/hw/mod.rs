@@ -4,11 +4,13 @@
 //! the tree holds a number of a GPU.
 
 mod device;
+mod hybrid;
 mod prefill;
 mod ranges;
 mod table;
 
 pub use device::{Device, KernelResources, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes};
-pub use prefill::{CoRun, PrefillKernels, PrefillResources};
+pub use hybrid::{HybridLimits, at_power_limit};
+pub use prefill::{PairRates, PrefillKernels, PrefillResources};
 pub use ranges::{Figure, Number, figures};
 pub use table::{builtin, find, from_ron, names, to_ron};

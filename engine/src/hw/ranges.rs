@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::{
-    CoRun, Device, KernelResources, MergeKernel, PrefillKernels, PrefillResources, QueueItems, SimConstants, TileStep,
-    WorkerTimes,
+    Device, HybridLimits, KernelResources, MergeKernel, PairRates, PrefillKernels, PrefillResources, QueueItems,
+    SimConstants, TileStep, WorkerTimes,
 };
 use crate::units::{Bytes, Nanos, Tokens};
 
@@ -81,6 +81,8 @@ const SM_RATE: RangeInclusive<u64> = 100_000_000..=1_000_000_000_000_000;
 const RATE: RangeInclusive<u64> = 1_000_000_000..=10_000_000_000_000_000;
 /// FLOP per second of the whole GPU.
 const FLOPS: RangeInclusive<u64> = 100_000_000_000..=1_000_000_000_000_000_000;
+/// A clock, Hz.
+const CLOCK: RangeInclusive<u64> = 100_000_000..=100_000_000_000;
 /// A time that a GPU always takes, ns: from 1 to 1 ms.
 const LATENCY: RangeInclusive<u64> = 1..=1_000_000;
 /// A time that may be none, ns: up to 1 ms.
@@ -170,6 +172,7 @@ impl List {
             queue_items,
             merge_kernel,
             prefill_kernel,
+            hybrid_limits,
             tile_steps,
             sources: _,
         } = device;
@@ -205,17 +208,20 @@ impl List {
         if let Some(kernel) = merge_kernel {
             self.inside("merge_kernel.", |list| list.merge_kernel(kernel));
         }
-        if let Some(PrefillKernels { full, slim, lean_decode, co_run }) = prefill_kernel {
+        if let Some(PrefillKernels { full, slim, lean_decode, pair }) = prefill_kernel {
             self.inside("prefill_kernel.full.", |list| list.prefill(full));
             self.inside("prefill_kernel.slim.", |list| list.prefill(slim));
             self.inside("prefill_kernel.lean_decode.", |list| list.kernel(lean_decode));
-            if let Some(CoRun { tensor_flops_per_sm, read_beside_per_sm, read_alone_per_sm }) = co_run {
-                self.inside("prefill_kernel.co_run.", |list| {
+            if let Some(PairRates { tensor_flops_per_sm, read_beside_per_sm, read_alone_per_sm }) = pair {
+                self.inside("prefill_kernel.pair.", |list| {
                     list.whole("tensor_flops_per_sm", *tensor_flops_per_sm, FLOPS, "FLOP/s");
                     list.rate("read_beside_per_sm", *read_beside_per_sm, RATE);
                     list.rate("read_alone_per_sm", *read_alone_per_sm, RATE);
                 });
             }
+        }
+        if let Some(limits) = hybrid_limits {
+            self.inside("hybrid_limits.", |list| list.hybrid_limits(limits));
         }
         for (at, step) in tile_steps.iter().enumerate() {
             self.inside(&format!("tile_steps[{at}]."), |list| list.tile_step(step));
@@ -280,7 +286,7 @@ impl List {
     }
 
     fn kernel(&mut self, kernel: &KernelResources) {
-        let KernelResources { m, n, warps, registers, shared, in_flight, heads, step } = kernel;
+        let KernelResources { m, n, warps, registers, shared, in_flight, heads, step, chain } = kernel;
         self.whole("m", *m, SIDE, "");
         self.whole("n", *n, SIDE, "");
         self.whole("warps", *warps, CTA_WARPS, "");
@@ -295,10 +301,14 @@ impl List {
         if let Some(step) = step {
             self.time("step", *step, LATENCY);
         }
+        if let Some(chain) = chain {
+            self.time("chain", *chain, LATENCY);
+        }
     }
 
     fn prefill(&mut self, kernel: &PrefillResources) {
-        let PrefillResources { m, n, warps, registers, shared, in_flight, efficiency, efficiency_d64, item } = kernel;
+        let PrefillResources { m, n, warps, registers, shared, in_flight, efficiency, efficiency_d64, copy, item } =
+            kernel;
         self.whole("m", *m, SIDE, "");
         self.whole("n", *n, SIDE, "");
         self.whole("warps", *warps, CTA_WARPS, "");
@@ -307,7 +317,20 @@ impl List {
         self.bytes("in_flight", *in_flight, SHARED);
         self.part("efficiency", *efficiency, EFFICIENCY);
         self.part("efficiency_d64", *efficiency_d64, EFFICIENCY);
+        self.time("copy", *copy, TIME);
         self.time("item", *item, TIME);
+    }
+
+    fn hybrid_limits(&mut self, limits: &HybridLimits) {
+        let HybridLimits { flops_alone, bytes_per_s_alone, flops, bytes_per_s, clock_most, clock_alone, clock } =
+            limits;
+        self.whole("flops_alone", *flops_alone, FLOPS, "FLOP/s");
+        self.rate("bytes_per_s_alone", *bytes_per_s_alone, RATE);
+        self.whole("flops", *flops, FLOPS, "FLOP/s");
+        self.rate("bytes_per_s", *bytes_per_s, RATE);
+        self.whole("clock_most", *clock_most, CLOCK, "Hz");
+        self.whole("clock_alone", *clock_alone, CLOCK, "Hz");
+        self.whole("clock", *clock, CLOCK, "Hz");
     }
 
     fn worker(&mut self, worker: &WorkerTimes) {
@@ -325,9 +348,12 @@ impl List {
     }
 
     fn merge_kernel(&mut self, kernel: &MergeKernel) {
-        let MergeKernel { warps, registers, heads, rows, fold } = kernel;
+        let MergeKernel { warps, registers, registers_d64, heads, rows, fold } = kernel;
         self.whole("warps", *warps, CTA_WARPS, "");
         self.whole("registers", *registers, REGISTERS, "");
+        if let Some(registers) = registers_d64 {
+            self.whole("registers_d64", *registers, REGISTERS, "");
+        }
         self.whole("heads", *heads, HEADS, "");
         self.whole("rows", *rows, 1..=1 << 20, "");
         self.whole("fold", *fold, 0..=1 << 20, "");

@@ -146,6 +146,8 @@ pub struct TileKernel {
     pub heads: u32,
     /// Measured time of one step of its main loop.
     pub step: Option<Nanos>,
+    /// The least time of one.
+    pub chain: Option<Nanos>,
 }
 
 /// What a CTA of `tile` takes and does at head dimension `head_dim`.
@@ -160,6 +162,7 @@ pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileK
         in_flight: resources.in_flight.unwrap_or(one_tile),
         heads: resources.heads,
         step: resources.step,
+        chain: resources.chain,
     }
 }
 
@@ -217,6 +220,7 @@ fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bo
         shared: None,
         in_flight: None,
         step: None,
+        chain: None,
         heads: 1,
     };
     (kernel, true)

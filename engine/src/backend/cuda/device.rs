@@ -82,6 +82,7 @@ pub(super) fn compiled(compiler: &Compiler) -> Result<Vec<KernelResources>> {
                 shared: Some(Bytes(u64::from(resources.shared_bytes))),
                 in_flight: Some(Bytes(u64::from(stages * n * heads * 128 * 2))),
                 step: None,
+                chain: None,
                 heads,
             });
         }

@@ -12,6 +12,7 @@
 //! While prefill runs, each SM has a second clock for it, and `share` finds both speeds.
 
 use crate::backend::sim::cost::{MainLoop, Waits};
+use crate::backend::sim::limits::Limits;
 use crate::backend::sim::share::{self, Class};
 
 /// Arrays over SMs are padded to this many, so that loops over them run in vector registers.
@@ -57,26 +58,6 @@ pub(super) enum Pace {
     Streams,
     /// That of the tensor cores: prefill.
     Computes,
-}
-
-/// Limits in bytes per ns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) hbm: f64,
-    pub(super) l2: f64,
-    pub(super) sm: f64,
-    /// What is reached where prefill and decode share SMs, where that was measured.
-    pub(super) co_run: Option<CoLimits>,
-}
-
-/// Limits of SMs on which prefill and decode run at once.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CoLimits {
-    /// What decode reads on such an SM, and what one of the two does on an SM of its own, in bytes per ns.
-    pub(super) beside: f64,
-    pub(super) alone: f64,
-    /// Fraction of the SM's tensor cores.
-    pub(super) tensor: f64,
 }
 
 /// A main loop on an SM.

@@ -14,6 +14,7 @@ mod cost;
 mod dispatch;
 mod fits;
 mod l2;
+mod limits;
 mod memory;
 mod own;
 mod run;
@@ -24,13 +25,14 @@ pub use cost::one_cta_time;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::l2::{L2, Pieces};
-use crate::backend::sim::memory::{CoLimits, Fluid, Limits};
+use crate::backend::sim::limits::Limits;
+use crate::backend::sim::memory::Fluid;
 use crate::backend::sim::run::Simulation;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Spans};
 use crate::error::Result;
 use crate::hw::Device;
-use crate::plan::{LaunchPlan, Strategy};
+use crate::plan::LaunchPlan;
 use crate::units::Nanos;
 use crate::workload::{BatchSpec, PrefixTree};
 
@@ -55,18 +57,7 @@ pub fn run(
     let unique = plan.shape.kv_bytes_per_token().as_f64() * (tree.unique_tokens().0 + prefill) as f64;
     let warm = l2 == L2State::Warm && unique <= useful;
     let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
-    // The rates are those of the pair of kernels that share SMs; where decodes alone do, nothing of them holds.
-    let lean = device.prefill_kernel.filter(|_| plan.strategy == Strategy::CoResident);
-    let limits = Limits {
-        hbm: device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9,
-        l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
-        sm: device.sim.sm_bytes_per_s as f64 * 1e-9,
-        co_run: lean.and_then(|kernels| kernels.co_run).map(|both| CoLimits {
-            beside: both.read_beside_per_sm as f64 * 1e-9,
-            alone: both.read_alone_per_sm as f64 * 1e-9,
-            tensor: both.tensor_flops_per_sm as f64 * f64::from(device.sm_count) / device.tensor_flops as f64,
-        }),
-    };
+    let limits = Limits::of(device, plan);
     let dirty = if l2 == L2State::Cold { useful } else { 0.0 };
     let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty, device.sim.cold_write_back);
     let outcome = Simulation::new(plan, model, cache, fluid).run(cancel)?;

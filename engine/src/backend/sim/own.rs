@@ -64,7 +64,7 @@ impl CostModel<'_> {
         let tile_bytes = self.shape.head_bytes().as_f64() * f64::from(kernel.n);
         let latency = device.tile_latency(tile_bytes);
         let waits = Waits { l2: trips * item.hit * sim.l2_latency.as_f64(), hbm: trips * (1.0 - item.hit) * latency };
-        let time = (steps * kernel.step_ns(device, self.shape.head_dim)).max(waits.l2 + waits.hbm);
+        let time = (steps * kernel.step_ns(device, self.shape)).max(waits.l2 + waits.hbm);
         let full_rate = device.tensor_flops as f64 * 1e-9 / f64::from(device.sm_count);
         MainLoop {
             time,

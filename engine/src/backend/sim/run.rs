@@ -304,7 +304,7 @@ impl<'a> Simulation<'a> {
 
     /// Gives the next CTA of a launch, or the first task of a worker, its lane.
     fn begin_cta(&mut self, launch: u32, place: (usize, u32), footprint: Footprint, begin: f64) {
-        self.begin_task(launch, place, footprint, begin, self.model.device.sim.cta_prologue);
+        self.begin_task(launch, place, footprint, begin, self.prologue(launch as usize));
     }
 
     fn begin_task(
@@ -366,7 +366,7 @@ impl<'a> Simulation<'a> {
             let work = self.plan.work_of(launch, span.cta);
             let prefill = work.as_ref().and_then(|work| self.prefill_loop(launch, work));
             let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work));
-            [prefill.map(|work| (Pace::Computes, work)), decode.map(|work| (work.pace(), work))]
+            [prefill.map(|work| (Pace::Computes, work)), decode.map(|work| (self.pace(&work), work))]
         };
         let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
         let cta = &mut self.ctas[slot as usize];

@@ -15,6 +15,8 @@
 //! The schedulers of an SM issue in turn for the warps that are ready, so that a class which asks for less
 //! of the tensor cores than its share of the warps gets all that it asks for, and the other has the rest.
 //!
+//! Under prefill the power limit slows the clock, more so with reads beside it and in long runs (`limits::PowerLimit`).
+//!
 //! A class whose memory takes less than all its time may see it slow down by as much for nothing:
 //! that is why overlap pays. What decode takes of the tensor cores (padded rows of its tile) is what
 //! prefill loses: that is why POD's decode tile has 16 rows.
@@ -23,7 +25,7 @@
 //! take 0.2 of them. Prefill of 8 warps that wants 1.6 (two CTAs at 0.8) gets 0.8, and runs at half its
 //! speed. At φ = 1 the decodes would want more than the third of which they are sure, and get that.
 
-use crate::backend::sim::memory::Limits;
+use crate::backend::sim::limits::Limits;
 
 /// Demands of one class of main loops on one SM at full speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,14 +75,17 @@ impl Class {
 pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
     let mut phi = 1.0;
     let mut speeds = vec![[1.0; 2]; sms.len()];
-    let hbm = shared_hbm(sms, limits);
+    let wanted: f64 = sms.iter().map(|sm| sm[1].tensor.min(1.0)).sum();
+    let mut drawn = 0.0;
     for _ in 0..ROUNDS {
-        let caps: Vec<[f64; 2]> = sms.iter().map(|sm| caps(sm, phi, limits)).collect();
+        let clock = limits.power.map_or(1.0, |power| power.clock(wanted, sms.len() as f64, drawn));
+        let caps: Vec<[f64; 2]> = sms.iter().map(|sm| caps(sm, (phi, clock), limits)).collect();
         let before = phi;
-        phi = fill(sms, &caps, hbm);
+        phi = fill(sms, &caps, limits.hbm);
         for ((speed, cap), sm) in speeds.iter_mut().zip(&caps).zip(sms) {
             *speed = [0, 1].map(|class| cap[class].min(sm[class].fed(phi)));
         }
+        drawn = sms.iter().zip(&speeds).map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
         if (phi - before).abs() < 1e-3 * before {
             break;
         }
@@ -89,34 +94,25 @@ pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
     speeds
 }
 
-/// What HBM gives: no more than decode reads on the SMs that it shares with prefill, and any work on the others.
-fn shared_hbm(sms: &[Pair], limits: &Limits) -> f64 {
-    let Some(both) = limits.co_run else { return limits.hbm };
-    let busy = |class: &Class| class.warps > 0.0;
-    let shared = sms.iter().filter(|sm| sm.iter().all(busy)).count() as f64;
-    let others = sms.iter().filter(|sm| sm.iter().any(busy)).count() as f64 - shared;
-    if shared == 0.0 { limits.hbm } else { limits.hbm.min(both.beside * shared + both.alone * others) }
-}
-
-/// What tensor cores and port of one SM let each class have, at most 1.
-fn caps(sm: &Pair, phi: f64, limits: &Limits) -> [f64; 2] {
+/// What tensor cores and port of one SM let each class have, at most 1, and prefill no more than the clock has left.
+fn caps(sm: &Pair, (phi, clock): (f64, f64), limits: &Limits) -> [f64; 2] {
     let port = limits.sm;
     let [t0, t1] = sm.map(|class| class.tensor);
     let free = sm.map(|class| class.fed(phi).min(1.0));
     let wants = [t0 * free[0], t1 * free[1]];
-    let mut caps = [1.0; 2];
+    let mut caps = [1.0, clock];
     if wants[0] + wants[1] > 1.0 {
         let sure = sm.map(|class| class.warps / (sm[0].warps + sm[1].warps));
         caps = if wants[0] <= sure[0] {
-            [1.0, (1.0 - wants[0]) / t1]
+            [1.0, ((1.0 - wants[0]) / t1).min(clock)]
         } else if wants[1] <= sure[1] {
-            [(1.0 - wants[1]) / t0, 1.0]
+            [(1.0 - wants[1]) / t0, clock]
         } else {
-            [sure[0] / t0, sure[1] / t1]
+            [sure[0] / t0, (sure[1] / t1).min(clock)]
         };
     }
-    if let Some(both) = limits.co_run.filter(|_| sm[0].warps > 0.0 && t1 > 0.0) {
-        caps[1] = caps[1].min(both.tensor / t1);
+    if let Some(both) = limits.pair.filter(|_| sm[0].warps > 0.0 && t1 > 0.0) {
+        caps = [caps[0].min(both.decode), caps[1].min(both.tensor / t1)];
     }
     let drawn: f64 = (0..2).map(|class| sm[class].moved * caps[class].min(free[class])).sum();
     if drawn > port {
@@ -170,7 +166,7 @@ fn slow_to_l2(sms: &[Pair], speeds: &mut [[f64; 2]], limit: f64) {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9, co_run: None };
+    const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9, pair: None, power: None };
 
     fn decode(dram: f64, tensor: f64) -> Class {
         Class { dram, moved: dram, tensor, warps: 4.0, l2_wait: 0.0, hbm_wait: 1.0 }

@@ -189,13 +189,13 @@ impl Splits {
             items += blocks * heads;
             // The causal bound climbs by a tile's rows a block.
             let mean = kv as f64 - (chunk as f64 - f64::from(prefill.m)).max(0.0) / 2.0;
-            all += (blocks * heads) as f64 * prefill.item_ns(device, shape.head_dim, mean as u64);
-            longest = longest.max(prefill.item_ns(device, shape.head_dim, kv));
+            all += (blocks * heads) as f64 * prefill.item_ns(device, shape, mean as u64);
+            longest = longest.max(prefill.item_ns(device, shape, kv));
         }
         let sms = f64::from(device.sm_count);
         let few = if (items as f64) < FEW * sms { u64::from(device.sm_count) / items.max(1) } else { 1 };
         let most = beside.max(all / sms);
-        Self { items, all, longest, few, most, n: prefill.n, step: prefill.step_ns(device, shape.head_dim), sms }
+        Self { items, all, longest, few, most, n: prefill.n, step: prefill.step_ns(device, shape), sms }
     }
 
     /// Pieces of a request's KV.

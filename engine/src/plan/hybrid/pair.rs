@@ -14,24 +14,24 @@
 //! decode reads 108 · 19 + 24 · 75 = 3,852 GB/s, 1.44 ms. Measured there: 1.48 ms, and 1.73 ms on all 132.
 
 use crate::decision::{Choice, Decision, Price};
-use crate::hw::{CoRun, Device};
+use crate::hw::{Device, PairRates};
 use crate::pack::PackInput;
 use crate::plan::PrefillPlan;
 use crate::plan::hybrid::explain::{decision, timed, ways};
 use crate::plan::hybrid::sms::{items, one_after_another};
 
 /// Rates where nothing was measured: prefill loses nothing to decode, which reads as fast beside it as alone.
-fn unmeasured(device: &Device) -> CoRun {
+fn unmeasured(device: &Device) -> PairRates {
     let of_sm = (device.reachable_bytes_per_s() / f64::from(device.sm_count)) as u64;
     let tensor_flops_per_sm = device.tensor_flops / u64::from(device.sm_count.max(1));
-    CoRun { tensor_flops_per_sm, read_beside_per_sm: of_sm, read_alone_per_sm: of_sm }
+    PairRates { tensor_flops_per_sm, read_beside_per_sm: of_sm, read_alone_per_sm: of_sm }
 }
 
 /// What the choice looks at.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     sms: u32,
-    rates: CoRun,
+    rates: PairRates,
     /// Times of the prefill items alone on their SMs, in the order of the queue, ns.
     items: Vec<f64>,
     /// How much longer they take with decode beside them.
@@ -46,7 +46,7 @@ impl Pair {
     pub(super) fn of(input: &PackInput<'_>, prefill: &PrefillPlan) -> Self {
         let (device, shape) = (input.device, &input.batch.shape);
         let kernels = device.prefill_kernel;
-        let rates = kernels.and_then(|kernels| kernels.co_run).unwrap_or_else(|| unmeasured(device));
+        let rates = kernels.and_then(|kernels| kernels.pair).unwrap_or_else(|| unmeasured(device));
         let alone = kernels.map_or(1.0, |kernels| kernels.slim.efficiency) * device.tensor_flops as f64
             / f64::from(device.sm_count.max(1));
         Self {
@@ -90,7 +90,7 @@ mod tests {
 
     /// 1,536 items of 618 GFLOP in all, at 5.28 TFLOP/s an SM alone.
     fn c1() -> Pair {
-        let rates = CoRun {
+        let rates = PairRates {
             tensor_flops_per_sm: 4_000_000_000_000,
             read_beside_per_sm: 19_000_000_000,
             read_alone_per_sm: 75_000_000_000,

@@ -117,7 +117,7 @@ pub(super) fn items(device: &Device, shape: &AttentionShape, prefill: &PrefillPl
     let Some(kernels) = &device.prefill_kernel else { return Vec::new() };
     let time = |task: &crate::plan::PrefillTask| {
         let kernel = kernels.of_tile(task.tile).unwrap_or(&kernels.full);
-        kernel.item_ns(device, shape.head_dim, task.tokens().0)
+        kernel.item_ns(device, shape, task.tokens().0)
     };
     let mut of_head: Vec<f64> = prefill.tasks.iter().map(time).collect();
     of_head.sort_by(|a, b| b.total_cmp(a));

@@ -1,0 +1,74 @@
+//! What the memory system, a pair of kernels on one SM, and the power let a GPU do.
+
+use crate::hw::{Device, HybridLimits, at_power_limit};
+use crate::plan::{LaunchPlan, Strategy};
+
+/// Lean decode CTAs that an SM holds without prefill; beside it there is one.
+const LEAN_CTAS: f64 = 2.0;
+
+/// Limits in bytes per ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) hbm: f64,
+    pub(super) l2: f64,
+    pub(super) sm: f64,
+    /// What is reached where prefill and decode share SMs, where that was measured.
+    pub(super) pair: Option<PairLimits>,
+    /// What the power leaves of the clock, where that was measured.
+    pub(super) power: Option<PowerLimit>,
+}
+
+/// How prefill and reads slow the SMs' clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PowerLimit {
+    pub(super) limits: HybridLimits,
+    /// How much of it shows in this run, of 1.
+    pub(super) shown: f64,
+    /// Part of the tensor cores that prefill keeps busy where the limits hold.
+    pub(super) tensor: f64,
+}
+
+impl PowerLimit {
+    /// Where the device has its own prefill kernels, and its limits are known.
+    fn of(device: &Device, plan: &LaunchPlan) -> Option<Self> {
+        let (kernels, limits) = (device.prefill_kernel?, device.hybrid_limits?);
+        let flop_per_pair = 4.0 * f64::from(plan.shape.head_dim) * f64::from(plan.shape.query_heads);
+        let rate = kernels.full.efficiency * device.tensor_flops as f64 * 1e-9;
+        let prefill_ns = plan.prefill.attended() as f64 * flop_per_pair / rate;
+        Some(Self { limits, shown: at_power_limit(prefill_ns), tensor: kernels.full.efficiency })
+    }
+
+    /// The clock over the highest, where prefill takes `tensor` of the tensor cores of `sms` SMs together, and HBM gives
+    /// `dram` bytes per ns.
+    pub(super) fn clock(&self, tensor: f64, sms: f64, dram: f64) -> f64 {
+        let slowed = self.limits.clock_at_limit(tensor / (self.tensor * sms), dram);
+        1.0 - self.shown * (1.0 - slowed)
+    }
+}
+
+/// What prefill and decode on one SM leave each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PairLimits {
+    /// Speed of decode there, over that of the same CTA with no prefill on its SM.
+    pub(super) decode: f64,
+    /// Fraction of the SM's tensor cores that prefill gets.
+    pub(super) tensor: f64,
+}
+
+impl Limits {
+    /// Those of a device in the run of a plan.
+    pub(super) fn of(device: &Device, plan: &LaunchPlan) -> Self {
+        // The rates are those of the pair of kernels that share SMs; where decodes alone do, nothing of them holds.
+        let kernels = device.prefill_kernel.filter(|_| plan.strategy == Strategy::CoResident);
+        Self {
+            hbm: device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9,
+            l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
+            sm: device.sim.sm_bytes_per_s as f64 * 1e-9,
+            pair: kernels.and_then(|kernels| kernels.pair).map(|both| PairLimits {
+                decode: LEAN_CTAS * both.read_beside_per_sm as f64 / both.read_alone_per_sm as f64,
+                tensor: both.tensor_flops_per_sm as f64 * f64::from(device.sm_count) / device.tensor_flops as f64,
+            }),
+            power: PowerLimit::of(device, plan),
+        }
+    }
+}
