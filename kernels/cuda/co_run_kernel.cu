@@ -51,7 +51,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) packscope_co_tensor(const C
     u64 steps = 0;
     const u64 start = read_timer(), clock = read_clock();
     u64 now = start;
-    while (now - start < p.nanos) {
+    // All warps end with the same step: a product of a warpgroup without one of its warps is an illegal instruction.
+    for (bool over = false; !over; over = __syncthreads_or(threadIdx.x == 0 && now - start >= p.nanos)) {
 #pragma unroll 1
         for (u32 step = 0; step < kSteps; ++step) {
             warpgroup_fence();
