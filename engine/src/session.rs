@@ -11,7 +11,7 @@ use crate::backend;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State};
 use crate::error::Result;
-use crate::hw::Device;
+use crate::hw::{Device, HybridLimits};
 use crate::metrics::{self, Bandwidth, BubbleReport, Traffic};
 use crate::numerics::{self, CheckReport};
 use crate::pack::{self, PackInput, PackOptions, Packing};
@@ -322,8 +322,8 @@ impl Runner {
     pub fn limits(&mut self, cancel: &Cancel) -> Result<Option<metrics::Limits>> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
-            let (read, flops) = gpu.limits(cancel)?;
-            return Ok(Some(metrics::Limits { read, flops }));
+            let backend::cuda::Limits { read, flops, hybrid } = gpu.limits(cancel)?;
+            return Ok(Some(metrics::Limits { read, flops, hybrid }));
         }
         #[cfg(not(feature = "cuda"))]
         let _ = cancel;
@@ -392,15 +392,23 @@ impl Runner {
     }
 }
 
-/// The least time that any plan of the batch can take on its device, ns: the FLOP of its prefill at
-/// the rate that prefill reaches, or all compulsory bytes at the bandwidth that a plain read does.
+/// The least time that any plan of the batch can take on its device, ns, by the device file.
 pub fn oracle_ns(planned: &Planned) -> f64 {
+    let device = &planned.options.device;
+    floor_ns(planned, device.hybrid_limits.as_ref().filter(|_| device.prefill_kernel.is_some()))
+}
+
+/// The least time that any plan of the batch can take, ns: what the limits of tensor cores beside reads give. Where those
+/// were not measured, the FLOP of its prefill at the rate that prefill reaches, or all compulsory bytes at the bandwidth
+/// that a plain read does, whichever takes longer.
+pub fn floor_ns(planned: &Planned, limits: Option<&HybridLimits>) -> f64 {
     let (plan, device) = (&planned.plan, &planned.options.device);
     let (shape, pairs) = (&plan.shape, plan.prefill.attended() as f64);
     let flop = 4.0 * f64::from(shape.head_dim) * f64::from(shape.query_heads) * pairs;
-    let rate = device.tensor_flops as f64 * device.best_prefill_efficiency();
     let bytes = metrics::traffic(plan, &planned.batch, &planned.tree).compulsory.as_f64();
-    (flop / rate).max(bytes / device.reachable_bytes_per_s()) * 1e9
+    let rate = device.tensor_flops as f64 * device.best_prefill_efficiency();
+    let apart = (flop / rate).max(bytes / device.reachable_bytes_per_s()) * 1e9;
+    limits.map_or(apart, |limits| limits.floor_ns(flop, bytes))
 }
 
 /// All figures of one run.

@@ -68,6 +68,7 @@ mod tests {
             warps_per_sm: 64,
             ctas_per_sm: 32,
             l2_bytes: 50 << 20,
+            clock_khz: 1_980_000,
             memory_bytes: 80 << 30,
             driver_version: 13_000,
         }

@@ -24,7 +24,7 @@ pub struct CoRate {
 
 /// Rates alone and together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CoRun {
+pub struct CoRunRates {
     /// The tensor loop alone.
     pub tensor: CoRate,
     /// The reader alone, with one and with two CTAs per SM.
@@ -71,7 +71,7 @@ struct Bench<'a> {
 ///
 /// # Errors
 /// [`KernelError::Unsupported`] without warpgroup instructions.
-pub fn co_run(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Result<CoRun, KernelError> {
+pub fn co_run(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Result<CoRunRates, KernelError> {
     let load = |entry, threads, shared| {
         let mut kernel = compiler.co_run(entry)?;
         kernel.resources.threads = threads;
@@ -89,7 +89,7 @@ pub fn co_run(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Result<CoRun, 
         sink: gpu.allocate(16)?,
     };
     fill_random(gpu, compiler, stream, &bench.source, Dtype::F16, 1)?;
-    Ok(CoRun {
+    Ok(CoRunRates {
         tensor: bench.rates(true, 0)?,
         read: [bench.rates(false, 1)?, bench.rates(false, 2)?],
         both: [bench.rates(true, 1)?, bench.rates(true, 2)?],

@@ -32,6 +32,8 @@ pub struct GpuInfo {
     pub ctas_per_sm: u32,
     /// L2 cache, bytes.
     pub l2_bytes: u32,
+    /// Highest clock of the SMs, kHz; 0 where the driver does not tell.
+    pub clock_khz: u32,
     /// Device memory, bytes.
     pub memory_bytes: usize,
     /// CUDA version of the driver, major * 1000 + minor * 10.
@@ -200,6 +202,7 @@ fn read_info(device: sys::CUdevice) -> Result<GpuInfo, KernelError> {
         warps_per_sm: read(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)? / 32,
         ctas_per_sm: read(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
         l2_bytes: read(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+        clock_khz: read(A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).unwrap_or(0),
         // SAFETY: `device` is valid.
         memory_bytes: unsafe { result::device::total_mem(device) }.during("reading the memory size")?,
         driver_version,

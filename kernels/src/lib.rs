@@ -32,7 +32,7 @@ mod trace;
 pub use cache::{KvCache, KvLayout};
 pub use call::{Call, CallOptions, KernelInfo};
 pub use clock::{Pulses, Stamps, clock_step};
-pub use co_run::{CoRate, CoRun, co_run};
+pub use co_run::{CoRate, CoRunRates, co_run};
 pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_version};
 pub use error::KernelError;
 pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};

@@ -229,7 +229,7 @@ fn least_with_one_more(base: &Base) -> f64 {
         "query-centric" | "vllm-cascade-rule" => 0.5,
         "cascade" if fused(base) => 0.65,
         // The smallest chunk of a level that fits may be a shorter one.
-        "cascade" => 0.97,
+        "cascade" => 0.93,
         _ if fused(base) => 0.96,
         _ => 0.99,
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 20] = [
+const RUN_FIELDS: [&str; 22] = [
     "backend",
     "source",
     "repeats",
@@ -22,6 +22,8 @@ const RUN_FIELDS: [&str; 20] = [
     "total_slot_ns",
     "bubbles",
     "side_by_side",
+    "co_run",
+    "prefill_sms",
     "bandwidth",
     "measured",
     "plan_crc",

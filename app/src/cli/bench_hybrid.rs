@@ -1,15 +1,15 @@
 //! `bench --set hybrid` and `--set random-hybrid`: every strategy on every batch, beside the floor, the two
 //! halves alone, and what peers take; on the simulator and on a GPU alike.
 //!
-//! The floor is the larger of all prefill products at the rate of the device's fastest prefill kernel and all
-//! compulsory bytes at what a plain read reaches, both by the device file. What `auto` would take is the
+//! The floor is the least time in which tensor cores and reads, alone and at once, do all prefill products and bring all
+//! compulsory bytes: at the rates that the GPU showed just before, or by the device file. What `auto` would take is the
 //! strategy of the least simulated time, also where the times themselves are measured.
 
 use std::process::ExitCode;
 
 use engine::Error;
 use engine::export::{RunJson, SCHEMA};
-use engine::hw::Device;
+use engine::hw::{Device, HybridLimits};
 use engine::plan::{Strategy, hybrid};
 use engine::session::{self, PlanOptions, Planned, RunOptions, Runner};
 use engine::units::{Nanos, counted};
@@ -53,6 +53,7 @@ pub(crate) struct Tried {
 pub(crate) struct Hybrids {
     peers: Peers,
     pub(crate) tried: Vec<Tried>,
+    limits: Option<HybridLimits>,
     measured: bool,
 }
 
@@ -67,24 +68,31 @@ pub(crate) fn cases(args: &BenchArgs) -> Outcome<Vec<Case>> {
 
 /// Runs every batch under every strategy.
 pub(crate) fn run(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<Hybrids> {
+    let measured = runner.limits(interrupt::cancel())?.and_then(|limits| limits.hybrid);
+    let limits = measured.or(device.hybrid_limits.filter(|_| device.prefill_kernel.is_some()));
     let cases = cases(args)?;
     let peers = Peers::read(args.peers.as_deref(), "hybrid", &cases)?;
     let bar = output::progress(cases.len() as u64, "hybrid");
     let mut tried = Vec::new();
     for case in cases {
-        tried.push(try_case(args, device, runner, (case, &peers))?);
+        tried.push(try_case(args, device, (runner, limits.as_ref()), (case, &peers))?);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(Hybrids { peers, tried, measured: runner.device().is_some() })
+    Ok(Hybrids { peers, tried, limits, measured: runner.device().is_some() })
 }
 
-fn try_case(args: &BenchArgs, device: &Device, runner: &mut Runner, (case, peers): (Case, &Peers)) -> Outcome<Tried> {
+fn try_case(
+    args: &BenchArgs,
+    device: &Device,
+    (runner, limits): (&mut Runner, Option<&HybridLimits>),
+    (case, peers): (Case, &Peers),
+) -> Outcome<Tried> {
     let (mut rows, mut refused, mut floor) = (Vec::new(), Vec::new(), Nanos::ZERO);
     for options in ways(args, device, &case.spec)? {
         match figures::accepted(runner, &case.spec, &options) {
             Ok(planned) => {
-                floor = Nanos(session::oracle_ns(&planned).ceil() as u64);
+                floor = Nanos(session::floor_ns(&planned, limits).ceil() as u64);
                 rows.push(try_way(args, runner, &planned)?);
             }
             Err(error @ Error::Unsupported { .. }) => {
@@ -211,9 +219,9 @@ impl Hybrids {
         }
         let mut text = format!(
             "{set} under every strategy on {}, all times {source}, cold L2; prefill and decode are each half alone; auto is\n\
-             the strategy of the least simulated time; floor = the larger of the prefill products at the fastest prefill\n\
-             kernel's rate and the compulsory bytes at what a plain read reaches, by the device file\n\n{}",
+             the strategy of the least simulated time; {}\n\n{}",
             device.name,
+            self.about_floor(),
             table.text()
         );
         for why in self.refusals() {
@@ -228,6 +236,31 @@ impl Hybrids {
             .collect();
         let beside = self.peers.table(source, &best);
         if beside.is_empty() { text } else { format!("{text}\nour best of all strategies, {beside}") }
+    }
+
+    fn about_floor(&self) -> String {
+        let Some(limits) = &self.limits else {
+            return "floor = the larger of the prefill products at the fastest prefill kernel's rate and the compulsory\n\
+                    bytes at what a plain read reaches, by the device file"
+                .to_owned();
+        };
+        let tera = |rate: u64| rate as f64 / 1e12;
+        let from = if self.measured { "measured now" } else { "by the device file" };
+        format!(
+            "floor = prefill products and compulsory bytes at {:.0} TFLOP/s\n\
+             beside {:.2} TB/s (SMs at {:.2} GHz), and what is left of either alone at {:.0} TFLOP/s ({:.2} GHz) or {:.2} TB/s, {from}",
+            tera(limits.flops),
+            tera(limits.bytes_per_s),
+            limits.clock as f64 / 1e9,
+            tera(limits.flops_alone),
+            limits.clock_alone as f64 / 1e9,
+            tera(limits.bytes_per_s_alone),
+        )
+    }
+
+    /// The limits behind the floor, as JSON.
+    pub(crate) fn limits_json(&self) -> Value {
+        json!(self.limits)
     }
 
     fn refusals(&self) -> Vec<&str> {
@@ -259,7 +292,8 @@ pub(crate) fn bench(args: &BenchArgs, key: &str, device: &Device, runner: &mut R
         let (runs, batches) = hybrids.json();
         let seed = (args.set == BenchSet::RandomHybrid).then_some(args.seed);
         output::print_json(&json!({
-            "schema": SCHEMA, "set": key, "seed": seed, "l2": "cold", "runs": runs, "batches": batches,
+            "schema": SCHEMA, "set": key, "seed": seed, "l2": "cold", "hybrid_limits": hybrids.limits_json(),
+            "runs": runs, "batches": batches,
         }))?;
     } else {
         output::print(&hybrids.text(key, device))?;

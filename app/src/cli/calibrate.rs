@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use engine::Error;
 use engine::calibrate::{self, Fit, Observed};
 use engine::capture;
 use engine::export::SCHEMA;
 use engine::hw::{self, Device};
-use engine::plan::Strategy;
-use engine::session::{self, PlanOptions, Runner};
+use engine::plan::{Strategy, hybrid};
+use engine::session::{self, PlanOptions, Planned, Runner};
 use engine::units::{Nanos, counted};
-use engine::workload::{self, BatchSpec};
+use engine::workload::{self, BatchSpec, random_hybrid};
 use serde_json::{Value, json};
 
 use super::args::CalibrateArgs;
@@ -31,28 +32,72 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
     }
     let bar = output::working("fitting");
     let tell = |line: &str| bar.suspend(|| output::note(line));
+    let (held_back, measured) = measured.hold_back();
     let mut fit =
         calibrate::fit(&measured.device, measured.limits.as_ref(), &measured.runs, &tell, interrupt::cancel())?;
+    let held_back = HeldBack::of(&fit.device, &held_back)?;
     bar.finish_and_clear();
     let (median, worst) = calibrate::errors(&measured.runs, &fit.after);
     let source = format!(
-        "fitted by `packscope calibrate` to {} measured on this GPU: median error of the makespan {:.1} %, worst {:.1} %",
+        "fitted by `packscope calibrate` to {} measured on this GPU: median error of the makespan {:.1} %, worst {:.1} %; {}",
         counted(measured.runs.len() as u64, "run"),
         100.0 * median,
-        100.0 * worst
+        100.0 * worst,
+        held_back.text()
     );
     fit.device.sources.insert("sim".to_owned(), source);
     capture::write_atomically(&args.output, "writing the device file", hw::to_ron(&fit.device)?.as_bytes())?;
     if args.json {
-        output::print_json(&whole_json(&measured, &fit))?;
+        output::print_json(&whole_json(&measured, &fit, &held_back))?;
     } else {
-        output::print(&text(&measured, &fit))?;
+        output::print(&format!("{}{}\n", text(&measured, &fit), held_back.text()))?;
         output::note(&format!("wrote {}", args.output.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures the published trees on the GPU that is here.
+/// How well the fitted constants foretell runs that they were not fitted to.
+struct HeldBack {
+    runs: usize,
+    median: f64,
+    nine_of_ten: f64,
+    worst: f64,
+}
+
+impl HeldBack {
+    fn of(device: &Device, runs: &[Observed]) -> Outcome<Self> {
+        let times = calibrate::simulate_all(device, runs, interrupt::cancel())?;
+        let error = |(run, time): (&Observed, &Nanos)| (time.as_f64() / run.measured.as_f64() - 1.0).abs();
+        let mut errors: Vec<f64> = runs.iter().zip(&times).map(error).collect();
+        errors.sort_by(f64::total_cmp);
+        let at = |part: f64| errors.get((errors.len() as f64 * part) as usize).copied().unwrap_or(0.0);
+        Ok(Self {
+            runs: runs.len(),
+            median: at(0.5),
+            nine_of_ten: at(0.9),
+            worst: errors.last().copied().unwrap_or(0.0),
+        })
+    }
+
+    fn text(&self) -> String {
+        if self.runs == 0 {
+            return "no runs were held back".to_owned();
+        }
+        format!(
+            "of {} of random batches that were held back: median error {:.1} %, nine of ten below {:.1} %, worst {:.1} %",
+            counted(self.runs as u64, "run"),
+            100.0 * self.median,
+            100.0 * self.nine_of_ten,
+            100.0 * self.worst
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({ "runs": self.runs, "median": self.median, "nine_of_ten": self.nine_of_ten, "worst": self.worst })
+    }
+}
+
+/// Measures the published trees, hybrid batches and random ones on the GPU that is here.
 fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
     let (device, mut runner) = input::setup(&args.device)?;
     let Some(limits) = runner.limits(interrupt::cancel())? else {
@@ -67,7 +112,8 @@ fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
     for heads in HEADS {
         cases.extend(sets::figure_10(workload::parse_heads(heads)?)?);
     }
-    let bar = output::progress(cases.len() as u64 + 1, "measuring");
+    let hybrids = hybrids()?;
+    let bar = output::progress((cases.len() + hybrids.len()) as u64 + 1, "measuring");
     let start = Instant::now();
     let mut measured = Measured::none(device, Some(limits));
     // The trees keep the memory full, so nothing else tells what one SM draws.
@@ -83,11 +129,43 @@ fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
         }
         bar.inc(1);
     }
+    for Case { name, spec } in &hybrids {
+        for (scheduler, strategy) in hybrid_ways(args, &measured.device, spec)? {
+            let options = PlanOptions { scheduler: scheduler.clone(), strategy, ..PlanOptions::new(&measured.device) };
+            match figures::accepted(&runner, spec, &options) {
+                Ok(planned) => {
+                    measured.runs.push(observe(&mut runner, planned)?);
+                    measured.keys.push(name.clone());
+                }
+                // Not every GPU runs every strategy, nor has every one room for every batch.
+                Err(error @ Error::Unsupported { .. }) => output::note(&format!("left out: {name}: {error}")),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        bar.inc(1);
+    }
     bar.finish_and_clear();
     let runs = counted(measured.runs.len() as u64, "run");
     output::note(&format!("measured {runs} in {:.0} s", start.elapsed().as_secs_f64()));
     keep(args, &measured);
     Ok(measured)
+}
+
+/// Random hybrid batches that are measured, and their seed.
+const RANDOM: u32 = 16;
+const SEED: u64 = 20_261_123;
+
+/// POD-Attention's batches, and random ones.
+fn hybrids() -> Outcome<Vec<Case>> {
+    let random =
+        (0..RANDOM).map(|number| Case { name: format!("random-{SEED}-{number}"), spec: random_hybrid(SEED, number) });
+    Ok(sets::hybrid()?.into_iter().chain(random).collect())
+}
+
+/// Every scheduler under every strategy that the device has kernels for; none where it has none of our own.
+fn hybrid_ways<'a>(args: &'a CalibrateArgs, device: &Device, spec: &BatchSpec) -> Outcome<Vec<(&'a String, Strategy)>> {
+    let strategies = if device.prefill_kernel.is_some() { hybrid::offered(device, &spec.build()?) } else { Vec::new() };
+    Ok(args.schedulers.iter().flat_map(|name| strategies.iter().map(move |strategy| (name, *strategy))).collect())
 }
 
 /// Writes the runs beside the device file before the fit, which takes longer than they did: who breaks it off has
@@ -113,7 +191,10 @@ fn run(
     (scheduler, strategy): (&String, Strategy),
 ) -> Outcome<Observed> {
     let options = PlanOptions { scheduler: scheduler.clone(), strategy, ..PlanOptions::new(device) };
-    let planned = session::plan_spec(spec, &options)?;
+    observe(runner, session::plan_spec(spec, &options)?)
+}
+
+fn observe(runner: &mut Runner, planned: Planned) -> Outcome<Observed> {
     let capture = runner.run(&planned, &figures::cold(20), interrupt::cancel())?;
     Ok(Observed { planned, measured: capture.times.spread().median, l2: capture.times.l2 })
 }
@@ -161,7 +242,7 @@ fn text(measured: &Measured, fit: &Fit) -> String {
     format!("{}\n{}{}", table.text(), line("before", &fit.before), line("fitted", &fit.after))
 }
 
-fn whole_json(measured: &Measured, fit: &Fit) -> Value {
+fn whole_json(measured: &Measured, fit: &Fit, held_back: &HeldBack) -> Value {
     let errors = |times: &[Nanos]| {
         let (median, worst) = calibrate::errors(&measured.runs, times);
         json!({ "median": median, "worst": worst })
@@ -180,6 +261,7 @@ fn whole_json(measured: &Measured, fit: &Fit) -> Value {
         .collect();
     json!({
         "schema": SCHEMA, "device": fit.device.key, "error_before": errors(&fit.before), "error": errors(&fit.after),
-        "sim": fit.device.sim, "runs": runs, "left_out": measured.left_out,
+        "held_back": held_back.json(), "sim": fit.device.sim, "prefill_kernel": fit.device.prefill_kernel,
+        "hybrid_limits": fit.device.hybrid_limits, "runs": runs, "left_out": measured.left_out,
     })
 }

@@ -6,6 +6,8 @@ use engine::Error;
 use engine::export::compare_json;
 use engine::hw::Device;
 use engine::plan::{Strategy, hybrid};
+use engine::session;
+use engine::units::Nanos;
 use engine::workload::BatchSpec;
 
 use super::args::CompareArgs;
@@ -33,10 +35,13 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     let choices = input::ways(&device, &args.schedulers, &strategies, &args.rules)?;
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::with_capacity(choices.len());
-    let mut refused = None;
+    let (mut refused, mut floor) = (None, None);
     for options in &choices {
         match figures::accepted(&runner, &spec, options) {
-            Ok(planned) => runs.push(figures::run_planned(&mut runner, &planned, &figures::cold(20), None)?.json),
+            Ok(planned) => {
+                floor = spec.is_hybrid().then(|| Nanos(session::oracle_ns(&planned).ceil() as u64));
+                runs.push(figures::run_planned(&mut runner, &planned, &figures::cold(20), None)?.json);
+            }
             // Nobody asked for this one by name, so the others are shown all the same.
             Err(error @ Error::Unsupported { .. }) if all => {
                 output::note(&error.to_string());
@@ -55,7 +60,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     } else {
         let source = runs.first().map_or("", |run| run.source);
         let (name, table) = (shown::line(&spec.name), figures::table(&runs));
-        output::print(&format!("{name} on {}, all times {source}\n\n{table}", device.key))?;
+        let floor = floor.map_or_else(String::new, |floor| {
+            format!("\nfloor {floor}: prefill products and compulsory bytes at the best rates of the device file\n")
+        });
+        output::print(&format!("{name} on {}, all times {source}\n\n{table}{floor}", device.key))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -35,6 +35,20 @@ impl Measured {
         Self { device, limits, runs: Vec::new(), keys: Vec::new(), left_out: Vec::new() }
     }
 
+    /// Takes out the runs that nothing is fitted to, by which a fit is judged: every fourth random batch.
+    pub(crate) fn hold_back(mut self) -> (Vec<Observed>, Self) {
+        let (mut held, mut kept, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, run) in std::mem::take(&mut self.keys).into_iter().zip(std::mem::take(&mut self.runs)) {
+            if is_held_back(&key) {
+                held.push(run);
+            } else {
+                kept.push(run);
+                keys.push(key);
+            }
+        }
+        (held, Self { runs: kept, keys, ..self })
+    }
+
     /// Writes the runs in the form that [`read_all`] reads: what it needs of `bench --json`.
     pub(crate) fn write(&self, path: &Path) -> engine::Result<()> {
         let runs: Vec<Value> = self.keys.iter().zip(&self.runs).map(|(key, run)| row(&self.device, key, run)).collect();
@@ -42,9 +56,16 @@ impl Measured {
         if let Some(limits) = &self.limits {
             file["cold_read"] = limits.read.iter().map(|(bytes, ns)| json!({ "bytes": bytes.0, "ns": ns.0 })).collect();
             file["mma_flops"] = json!(limits.flops);
+            file["hybrid_limits"] = json!(limits.hybrid);
         }
         capture::write_atomically(path, "writing the measured runs", file.to_string().as_bytes())
     }
+}
+
+/// Of `random-SEED-NUMBER` every fourth.
+fn is_held_back(key: &str) -> bool {
+    let number = key.strip_prefix("random-").and_then(|rest| rest.rsplit('-').next()?.parse::<u32>().ok());
+    number.is_some_and(|number| number % 4 == 3)
 }
 
 /// The row of one run.
@@ -201,7 +222,8 @@ fn spec_of(key: &str) -> Result<BatchSpec, String> {
 fn limits_of(file: &Value) -> Option<Limits> {
     let point = |point: &Value| Some((Bytes(point["bytes"].as_u64()?), Nanos(point["ns"].as_u64()?)));
     let read: Option<Vec<_>> = file["cold_read"].as_array()?.iter().map(point).collect();
-    Some(Limits { read: read?, flops: file["mma_flops"].as_f64()? })
+    let hybrid = serde_json::from_value(file["hybrid_limits"].clone()).ok().flatten();
+    Some(Limits { read: read?, flops: file["mma_flops"].as_f64()?, hybrid })
 }
 
 #[cfg(test)]
@@ -220,7 +242,11 @@ mod tests {
     fn runs_that_were_written_are_read_again() {
         let device = hw::find("h200-sxm").unwrap();
         let long_tail = sets::long_tail().unwrap().name;
-        let limits = Limits { read: vec![(Bytes(1 << 20), Nanos(5_000)), (Bytes(1 << 21), Nanos(7_000))], flops: 5e14 };
+        let limits = Limits {
+            read: vec![(Bytes(1 << 20), Nanos(5_000)), (Bytes(1 << 21), Nanos(7_000))],
+            flops: 5e14,
+            hybrid: device.hybrid_limits,
+        };
         let mut written = Measured::none(device.clone(), Some(limits));
         for (key, strategy) in [(&*long_tail, Strategy::Serial), ("pat-01", Strategy::Fused)] {
             let (key, run) = planned(device, key, strategy);
@@ -254,6 +280,19 @@ mod tests {
             assert_eq!(read.planned.plan.digest(), written.planned.plan.digest());
             assert_eq!((read.measured, read.l2), (written.measured, written.l2));
         }
+    }
+
+    #[test]
+    fn every_fourth_random_batch_is_held_back() {
+        let device = hw::find("h200-sxm").unwrap();
+        let mut measured = Measured::none(device.clone(), None);
+        for key in ["pat-01", "random-7-2", "random-7-3", "pat-03", "random-7-11"] {
+            measured.runs.push(planned(device, "pat-01", Strategy::Serial).1);
+            measured.keys.push(key.to_owned());
+        }
+        let (held, kept) = measured.hold_back();
+        assert_eq!((held.len(), kept.runs.len()), (2, 3));
+        assert_eq!(kept.keys, ["pat-01", "random-7-2", "pat-03"]);
     }
 
     /// A run whose plan is another one by now is left out by name, and never in silence.

@@ -82,8 +82,12 @@ fn text(name: &str, run: &RunJson) -> String {
         say("tracing", format!("costs {:+.1}% of the time; the times are of plain runs", 100.0 * overhead));
     }
     say("slots", format!("{}, busy {}", grouped(run.slots), percent(run.busy_slot_ns, run.total_slot_ns)));
-    if let Some(share) = run.side_by_side {
-        say("shared SMs", format!("prefill and decode on one SM for {:.1}% of the SMs' time", 100.0 * share));
+    if let Some(both) = &run.co_run {
+        let share = 100.0 * both.co_resident_share;
+        say("shared SMs", format!("prefill and decode on one SM for {share:.1}% of the SMs' time"));
+        let (prefill, decode) = (Nanos(both.prefill_end_ns), Nanos(both.decode_end_ns));
+        let (flops, bytes) = (both.prefill_flops_per_s / 1e12, Bytes(both.decode_bytes_per_s as u64));
+        say("halves", format!("prefill ends at {prefill}, {flops:.0} TFLOP/s; decode at {decode}, {bytes}/s"));
     }
     let bandwidth = &run.bandwidth;
     say(

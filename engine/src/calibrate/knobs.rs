@@ -1,11 +1,11 @@
 //! The constants that a fit moves, and what a move comes to: fractions stop at one, whole numbers are rounded, and
 //! what is zero stays so.
 
-use crate::hw::{Device, SimConstants};
+use crate::hw::{Device, PrefillKernels, SimConstants};
 use crate::units::Nanos;
 
 /// Constants that are moved.
-pub(super) const COUNT: usize = 17;
+pub(super) const COUNT: usize = 25;
 /// The logarithm of a factor for each of them.
 pub(super) type Move = [f64; COUNT];
 
@@ -46,8 +46,8 @@ impl Constant<'_> {
     }
 }
 
-/// All constants but those that are measured alone.
-const KNOBS: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; COUNT] = [
+/// Those of every device, but for what is measured alone.
+const OF_SIM: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; 17] = [
     |sim| Part(&mut sim.tile_read_efficiency),
     |sim| Rate(&mut sim.sm_bytes_per_s),
     |sim| Time(&mut sim.cta_prologue),
@@ -67,6 +67,31 @@ const KNOBS: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; COUNT] = [
     |sim| Time(&mut sim.dispatch_interval),
 ];
 
+/// Those of a device with prefill kernels of packscope's own.
+const OF_PREFILL: [for<'a> fn(&'a mut PrefillKernels) -> Option<Constant<'a>>; COUNT - OF_SIM.len()] = [
+    |kernels| Some(Part(&mut kernels.full.efficiency)),
+    |kernels| Some(Part(&mut kernels.full.efficiency_d64)),
+    |kernels| Some(Time(&mut kernels.full.copy)),
+    |kernels| Some(Part(&mut kernels.slim.efficiency)),
+    |kernels| Some(Part(&mut kernels.slim.efficiency_d64)),
+    |kernels| kernels.lean_decode.chain.as_mut().map(Time),
+    |kernels| kernels.pair.as_mut().map(|pair| Rate(&mut pair.tensor_flops_per_sm)),
+    |kernels| kernels.pair.as_mut().map(|pair| Rate(&mut pair.read_beside_per_sm)),
+];
+
+/// Whether a constant says nothing of runs without prefill.
+pub(super) fn is_of_prefill(knob: usize) -> bool {
+    knob >= OF_SIM.len()
+}
+
+/// A constant of a device, if it has that one.
+fn knob(device: &mut Device, number: usize) -> Option<Constant<'_>> {
+    match OF_SIM.get(number) {
+        Some(of) => Some(of(&mut device.sim)),
+        None => OF_PREFILL.get(number - OF_SIM.len())?(device.prefill_kernel.as_mut()?),
+    }
+}
+
 /// The device with constant `knob` moved by a logarithm, and how far it went.
 pub(super) fn with_one(device: &Device, knob: usize, by: f64) -> (Device, f64) {
     let mut all = [0.0; COUNT];
@@ -79,9 +104,9 @@ pub(super) fn with_one(device: &Device, knob: usize, by: f64) -> (Device, f64) {
 pub(super) fn with_all(device: &Device, by: &Move) -> (Device, Move) {
     let mut device = device.clone();
     let mut went = [0.0; COUNT];
-    for ((knob, by), went) in KNOBS.iter().zip(by).zip(&mut went) {
-        if *by != 0.0 {
-            *went = knob(&mut device.sim).scale(by.exp());
+    for (number, (by, went)) in by.iter().zip(&mut went).enumerate() {
+        if let Some(constant) = knob(&mut device, number).filter(|_| *by != 0.0) {
+            *went = constant.scale(by.exp());
         }
     }
     (device, went)
@@ -122,11 +147,13 @@ mod tests {
     #[test]
     fn each_knob_is_a_constant_of_its_own() {
         let device = hw::find("h200-sxm").unwrap();
-        let mut moved: Vec<String> =
-            (0..COUNT).map(|knob| format!("{:?}", with_one(device, knob, -1.0).0.sim)).collect();
+        let told = |device: &Device| format!("{:?} {:?}", device.sim, device.prefill_kernel);
+        let mut moved: Vec<String> = (0..COUNT).map(|knob| told(&with_one(device, knob, -1.0).0)).collect();
         moved.sort();
         moved.dedup();
         assert_eq!(moved.len(), COUNT);
-        assert!(!moved.contains(&format!("{:?}", device.sim)));
+        assert!(!moved.contains(&told(device)));
+        let without = Device { prefill_kernel: None, ..device.clone() };
+        assert_eq!(with_one(&without, COUNT - 1, 1.0), (without, 0.0), "a constant that is not there does not move");
     }
 }

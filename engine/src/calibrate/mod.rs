@@ -134,6 +134,7 @@ fn take_limits(device: &mut Device, limits: &Limits) {
             device.sim.cold_write_back = (bytes_per_s / cold - 1.0).max(0.0);
         }
     }
+    device.hybrid_limits = limits.hybrid.or(device.hybrid_limits);
     if limits.flops > 0.0 {
         device.sim.tensor_efficiency = (limits.flops / device.tensor_flops as f64).min(1.0);
     }
@@ -145,7 +146,7 @@ fn take_limits(device: &mut Device, limits: &Limits) {
 /// As [`session::simulate`].
 pub fn simulate_all(device: &Device, runs: &[Observed], cancel: &Cancel) -> Result<Vec<Nanos>> {
     let runs: Vec<&Observed> = runs.iter().collect();
-    Ok(simulate_each(&[device], &runs, cancel)?.swap_remove(0))
+    Ok(simulate_each(&[device], &runs, cancel)?.pop().unwrap_or_default())
 }
 
 /// Simulated times of each device's runs, all side by side: runs take from a millisecond to a second, and no core is
@@ -156,7 +157,7 @@ fn simulate_each(devices: &[&Device], runs: &[&Observed], cancel: &Cancel) -> Re
     // Stolen one by one, since neighbours may both be long.
     let times: Result<Vec<Nanos>> =
         pairs.par_iter().with_max_len(1).map(|(device, run)| simulate(device, run, cancel)).collect();
-    Ok(times?.chunks(runs.len()).map(<[Nanos]>::to_vec).collect())
+    Ok(times?.chunks(runs.len().max(1)).map(<[Nanos]>::to_vec).collect())
 }
 
 fn simulate(device: &Device, run: &Observed, cancel: &Cancel) -> Result<Nanos> {
@@ -246,6 +247,7 @@ mod tests {
                 (mib(200), Nanos(60_000)),
             ],
             flops: 5e14,
+            hybrid: None,
         };
         let mut taken = device.clone();
         take_limits(&mut taken, &limits);

@@ -83,7 +83,9 @@ impl<'a> Walk<'a> {
 
     /// The model at a device.
     fn line(&mut self, runs: &[&Observed], device: Device) -> Result<(Device, Line)> {
-        let moved: Vec<Option<(Device, f64)>> = (0..COUNT).map(|knob| nudged(&device, knob)).collect();
+        let prefill = runs.iter().any(|run| !run.planned.plan.prefill.tasks.is_empty());
+        let moved: Vec<Option<(Device, f64)>> =
+            (0..COUNT).map(|knob| nudged(&device, knob).filter(|_| prefill || !knobs::is_of_prefill(knob))).collect();
         let mut devices = vec![&device];
         devices.extend(moved.iter().flatten().map(|(device, _)| device));
         (self.tell)(&format!("slopes of {} constants in {} of {} runs", devices.len() - 1, runs.len(), self.runs));

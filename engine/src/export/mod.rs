@@ -1,13 +1,19 @@
 //! What leaves packscope: the objects of `--json` and other people's formats.
 
 mod csv;
+mod halves;
 mod json;
 mod perfetto;
+mod run_json;
 
 pub use csv::csv_tables;
+pub use halves::CoRunJson;
 pub use json::{
-    BandwidthJson, BatchJson, BubbleJson, CheckJson, CompareJson, ConstantJson, DecisionJson, HybridJson,
-    LaunchCountsJson, MeasuredJson, PlanJson, PrefillJson, RunJson, SCHEMA, SeriesJson, TileJson, TrafficJson, WayJson,
-    compare_json, decisions_json, plan_json, run_json,
+    BatchJson, ConstantJson, DecisionJson, HybridJson, PlanJson, PrefillJson, SCHEMA, TileJson, TrafficJson, WayJson,
+    decisions_json, plan_json,
 };
 pub use perfetto::write_perfetto;
+pub use run_json::{
+    BandwidthJson, BubbleJson, CheckJson, CompareJson, LaunchCountsJson, MeasuredJson, RunJson, SeriesJson,
+    compare_json, run_json,
+};

@@ -13,8 +13,43 @@
 use std::collections::BTreeMap;
 
 use crate::capture::Spans;
-use crate::plan::CtaRole;
-use crate::units::Nanos;
+use crate::plan::{CtaRole, LaunchPlan};
+use crate::units::{Bytes, Nanos};
+
+/// How the two halves of a hybrid run went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoRun {
+    /// End of the last prefill CTA.
+    pub prefill_end: Nanos,
+    /// End of the last decode CTA.
+    pub decode_end: Nanos,
+    /// Share of the SMs' time in which both ran on one of them.
+    pub share: f64,
+    /// Products of prefill from its first CTA's begin to its last one's end, FLOP per second.
+    pub prefill_flops_per_s: f64,
+    /// KV that decode CTAs load, likewise, bytes per second.
+    pub decode_bytes_per_s: f64,
+}
+
+/// The halves of a run; `None` where it has one.
+pub fn co_run(plan: &LaunchPlan, spans: &Spans, sms: u32) -> Option<CoRun> {
+    let share = side_by_side(spans, sms)?;
+    let [prefill, decode] = [[CtaRole::Prefill, CtaRole::Both], [CtaRole::Decode, CtaRole::Both]].map(|roles| {
+        let of = || spans.iter().filter(|span| roles.contains(&span.role));
+        (of().map(|span| span.begin).min().unwrap_or_default(), of().map(|span| span.end).max().unwrap_or_default())
+    });
+    let per_second = |amount: f64, (begin, end): (Nanos, Nanos)| amount * 1e9 / (end - begin).as_f64().max(1.0);
+    let shape = &plan.shape;
+    let flop = 4.0 * f64::from(shape.head_dim) * f64::from(shape.query_heads) * plan.prefill.attended() as f64;
+    let bytes: Bytes = plan.packs.iter().map(|pack| shape.kv_bytes_per_token() * pack.tokens.0).sum();
+    Some(CoRun {
+        prefill_end: prefill.1,
+        decode_end: decode.1,
+        share,
+        prefill_flops_per_s: per_second(flop, prefill),
+        decode_bytes_per_s: per_second(bytes.as_f64(), decode),
+    })
+}
 
 /// The share of the time of `sms` SMs in which prefill and decode ran side by side on one; `None` where one of the two
 /// is not there.

@@ -8,6 +8,7 @@
 //! Worked number: configuration 3 of PAT's Figure 10 at 32/8 has 1,024 requests of 2,080 tokens: 32 heads ·
 //! 4 · 128 · 2,129,920 = 34.9 GFLOP, 55.6 µs at 628 TFLOP/s; its 143 MB come in 45.5 µs. The floor is 55.6 µs.
 
+use crate::hw::HybridLimits;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Batch, PrefixTree};
 
@@ -16,8 +17,10 @@ use crate::workload::{Batch, PrefixTree};
 pub struct Limits {
     /// Time of a plain read with cold L2, by bytes, ascending.
     pub read: Vec<(Bytes, Nanos)>,
-    /// Tensor rate, FLOP per second.
+    /// Tensor rate of `mma.sync`, which decodes compute with, FLOP per second.
     pub flops: f64,
+    /// What tensor cores and reads reach alone and at once, where the GPU has warpgroup instructions.
+    pub hybrid: Option<HybridLimits>,
 }
 
 /// The two bounds of a batch.
@@ -68,7 +71,7 @@ mod tests {
     /// The curve and rate of one H200.
     fn h200() -> Limits {
         let points = [(8, 7_040), (16, 9_820), (34, 14_210), (64, 22_430), (128, 39_230), (256, 72_830)];
-        Limits { read: points.map(|(mib, ns)| (Bytes(mib << 20), Nanos(ns))).to_vec(), flops: 628e12 }
+        Limits { read: points.map(|(mib, ns)| (Bytes(mib << 20), Nanos(ns))).to_vec(), flops: 628e12, hybrid: None }
     }
 
     #[test]

@@ -14,12 +14,12 @@ mod roofline;
 mod traffic;
 
 pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};
-pub use beside::side_by_side;
+pub use beside::{CoRun, co_run, side_by_side};
 pub use bubble_rules::BubbleCause;
 pub use bubbles::{Bubble, BubbleReport, Gap, bubbles, gaps};
 pub use differences::{Differences, Twin};
 pub use floor::{Floor, Limits};
 pub(crate) use lanes::on_lanes;
 pub use memory::{BytesBeside, LEAST_POSSIBLE, MemoryFlow, bytes_beside, bytes_within};
-pub use roofline::{BytesFrom, RooflinePoint, Subject, roofline};
+pub use roofline::{BytesFrom, RooflinePoint, Subject, roofline, roofs};
 pub use traffic::{NodeTraffic, Traffic, node_traffic, traffic};

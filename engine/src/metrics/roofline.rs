@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::capture::{Capture, Counter, Counts, KernelWindow, Source};
+use crate::hw::Device;
 use crate::metrics::{MemoryFlow, Traffic};
 use crate::plan::{Launch, LaunchPlan, PlannedPack, PrefillTask};
 use crate::tile::Tile;
@@ -63,6 +64,14 @@ impl RooflinePoint {
     pub fn rate(&self) -> f64 {
         self.flop / (self.time.as_f64().max(1.0) * 1e-9)
     }
+}
+
+/// The roofs over a plan on a device: what a plain read reaches, bytes per second, and what its kernels can get of the
+/// tensor cores, FLOP per second. Prefill has warpgroup instructions where the device has kernels of them.
+pub fn roofs(device: &Device, plan: &LaunchPlan) -> (f64, f64) {
+    let decode = device.tensor_flops as f64 * device.sim.tensor_efficiency;
+    let prefill = device.hybrid_limits.filter(|_| device.prefill_kernel.is_some() && !plan.prefill.tasks.is_empty());
+    (device.reachable_bytes_per_s(), prefill.map_or(decode, |limits| (limits.flops_alone as f64).max(decode)))
 }
 
 /// The points of a run that computed anything: the plan, its kernels, its tile classes.

@@ -15,44 +15,9 @@ use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
 use crate::units::{BlockIdx, NodeIdx, QueryIdx, Tokens};
-use crate::workload::{Batch, BlockTables, Limits, Node, PrefixTree, Request, RequestKind};
+use crate::workload::{Batch, BlockTables, Change, Extent, Limits, Node, PrefixTree, Request, RequestKind};
 
 const NONE: u32 = u32::MAX;
-
-/// One change of a batch. Requests are numbered as they stand after the changes before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// A request has one token more.
-    Append {
-        /// The request.
-        query: QueryIdx,
-        /// The block that begins with the token, where the last one is full.
-        block: Option<BlockIdx>,
-    },
-    /// A request is done; those behind it move up by one.
-    Leave {
-        /// The request.
-        query: QueryIdx,
-    },
-    /// A request comes in as the last.
-    Join {
-        /// Its KV tokens.
-        kv: Tokens,
-        /// Its block table row.
-        row: Vec<BlockIdx>,
-    },
-}
-
-/// How far changes reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Extent {
-    /// Leaves got longer; nodes and who shares them are as before.
-    Lengths,
-    /// Nodes came, went or were cut, and the tree was changed in place.
-    Tree,
-    /// The tree was built anew.
-    Anew,
-}
 
 /// A node that may change. Children are in any order.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@
 
 mod batch;
 mod build;
+mod change;
 mod form;
 mod live;
 mod mooncake;
@@ -24,8 +25,9 @@ mod tree;
 mod tree_build;
 
 pub use batch::{Batch, BlockTables, Limits, Request, RequestKind};
+pub use change::{Change, Extent};
 pub use form::{parse_decode, parse_heads, parse_prefill, parse_tree, parse_window};
-pub use live::{Change, Extent, LiveBatch};
+pub use live::LiveBatch;
 pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
 pub use pod::{PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11};
 pub use random::random_hybrid;

@@ -3,8 +3,7 @@
 
 use egui::{Align2, FontId, Painter, Pos2, Rect, RichText, Sense, Shape, Stroke, Ui, pos2, vec2};
 use engine::capture::Source;
-use engine::hw::Device;
-use engine::metrics::{BytesFrom, RooflinePoint, Subject, roofline};
+use engine::metrics::{BytesFrom, RooflinePoint, Subject, roofline, roofs};
 use engine::plan::LaunchPlan;
 
 use super::{Frame, empty};
@@ -44,11 +43,6 @@ impl Axes {
     }
 }
 
-/// The roofs of a device: what a plain read reaches, and what an attention kernel gets of the tensor cores.
-fn roofs(device: &Device) -> (f64, f64) {
-    (device.reachable_bytes_per_s(), device.tensor_flops as f64 * device.sim.tensor_efficiency)
-}
-
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     let found = frame.shown.and_then(|shown| Some((shown, shown.front()?)));
@@ -66,7 +60,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         empty(ui, frame.tokens, "Nothing was computed.");
         return;
     }
-    let (bandwidth, flops) = roofs(&shown.planned.options.device);
+    let (bandwidth, flops) = roofs(&shown.planned.options.device, &run.capture.plan);
     header(ui, frame, run, &points[0], (bandwidth * points[0].intensity()).min(flops));
     let (area, response) = ui.allocate_exact_size(ui.available_size().max(vec2(220.0, 160.0)), Sense::hover());
     let place = Rect::from_min_max(area.min + vec2(LEFT, 6.0), area.max - vec2(18.0, BOTTOM));

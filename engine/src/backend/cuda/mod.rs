@@ -16,10 +16,12 @@ mod count;
 mod course;
 mod device;
 mod fold;
+mod limits;
 mod lower;
 mod owner;
 mod trace;
 
+pub use limits::Limits;
 pub use owner::Cuda;
 
 use std::collections::BTreeMap;
@@ -41,16 +43,13 @@ use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::numerics::{self, Arithmetic, CheckReport, CheckedRow, Input, Tensor, error_bound};
 use crate::plan::LaunchPlan;
-use crate::units::{Bytes, Nanos, QueryIdx};
+use crate::units::{Nanos, QueryIdx};
 use crate::workload::{AttentionShape, Batch, BatchSpec, Request, RequestKind};
 
 /// Traced runs, of which the one of median length is kept.
 const TRACED_RUNS: usize = 3;
 /// Seed of the values of timed runs; any will do.
 const SEED: u64 = 1;
-
-/// Sizes of the plain reads, MiB.
-const READ_MIB: [usize; 10] = [1, 8, 16, 34, 64, 128, 256, 512, 1024, 4096];
 
 /// Told what the backend is at; a long first compilation is the reason.
 pub type Tell = Box<dyn Fn(&str)>;
@@ -147,29 +146,6 @@ pub struct Job<'a> {
 }
 
 impl Open {
-    /// What the GPU can do at best: times of plain reads with cold L2 by bytes, and its tensor rate in FLOP
-    /// per second.
-    fn limits(&mut self) -> Result<(Vec<(Bytes, Nanos)>, f64)> {
-        self.inputs = None;
-        let flush = self.flush()?;
-        let protocol = Protocol { warm_ups: 5, repeats: 20, flush: Some(flush), graph: false };
-        let measure = || {
-            let free = self.gpu.memory()?.0;
-            let sizes: Vec<usize> = READ_MIB.into_iter().map(|mib| mib << 20).filter(|size| *size < free / 2).collect();
-            let buffer = self.gpu.allocate(sizes.last().copied().unwrap_or(1 << 20))?;
-            let mut points = Vec::new();
-            for size in sizes {
-                let micros =
-                    kernels::read_time(&self.gpu, &self.known.compiler, &protocol, &self.stream, &buffer, size)?;
-                points.push((Bytes(size as u64), Nanos((micros * 1e3).round() as u64)));
-            }
-            Ok((points, kernels::mma_rate(&self.gpu, &self.known.compiler, &self.stream)?))
-        };
-        let measured = measure().map_err(translate);
-        self.flush = protocol.flush;
-        measured
-    }
-
     /// A buffer larger than any L2: written before a run, it leaves nothing of the inputs there.
     fn flush(&mut self) -> Result<DeviceBuffer> {
         match self.flush.take() {

@@ -14,14 +14,14 @@ use std::rc::Rc;
 
 use kernels::{Compiler, Gpu};
 
-use crate::backend::cuda::{Job, Known, Open, Tell, device, lower, translate};
+use crate::backend::cuda::{Job, Known, Limits, Open, Tell, device, lower, translate};
 use crate::cancel::Cancel;
 use crate::capture::Capture;
 use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::numerics::CheckReport;
 use crate::plan::LaunchPlan;
-use crate::units::{Bytes, Nanos};
+use crate::units::Nanos;
 use crate::workload::Batch;
 
 /// The first GPU of this machine.
@@ -74,12 +74,11 @@ impl Cuda {
         lower::check(plan)
     }
 
-    /// What the GPU can do at best: times of plain reads with cold L2 by bytes, and its tensor rate in FLOP
-    /// per second.
+    /// What the GPU can do at best.
     ///
     /// # Errors
     /// [`Error::Gpu`], [`Error::Cancelled`].
-    pub fn limits(&mut self, cancel: &Cancel) -> Result<(Vec<(Bytes, Nanos)>, f64)> {
+    pub fn limits(&mut self, cancel: &Cancel) -> Result<Limits> {
         self.using(cancel, Open::limits)
     }
 

@@ -68,6 +68,8 @@ fn chain_at(head_dim: u32) -> f64 {
 pub(super) struct MainLoop {
     /// Time at full rate, ns.
     pub(super) time: f64,
+    /// The same were its steps not to wait for each other.
+    pub(super) unchained: f64,
     /// Until the first tile has landed, ns.
     pub(super) first_tile: f64,
     /// Bytes read from HBM.
@@ -97,7 +99,7 @@ pub(super) struct Waits {
 impl MainLoop {
     /// Decodes that HBM would hold up for less than half of their time hit L2 or compute, and go by that clock.
     pub(super) fn pace(&self) -> Pace {
-        if 2.0 * (self.waits.hbm + self.waits.l2) < self.time { Pace::Computes } else { Pace::Streams }
+        if 2.0 * (self.waits.hbm + self.waits.l2) < self.unchained { Pace::Computes } else { Pace::Streams }
     }
 
     /// Two main loops of one CTA side by side: virtual CTAs, which end with the longest.
@@ -105,6 +107,7 @@ impl MainLoop {
         let time = self.time.max(other.time);
         Self {
             time,
+            unchained: self.unchained.max(other.unchained),
             first_tile: self.first_tile.min(other.first_tile),
             dram_read: self.dram_read + other.dram_read,
             dram_write: self.dram_write + other.dram_write,
@@ -210,10 +213,10 @@ impl CostModel<'_> {
         let warps = f64::from(pack.tile.m.div_ceil(16) * heads).min(WARPS_FOR_FULL_TENSOR_RATE);
         let apart = sim.tile_step.as_f64() + sim.softmax_step.as_f64() * f64::from(pack.tile.n) / 64.0;
         let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * f64::from(row_blocks) * apart;
-        let compute = compute.max(steps * cta.chain);
         // One K and one V tile are fetched a step, each a latency at least.
         let memory = (loaded / in_flight * latency).max(latency);
-        let time = memory.max(compute);
+        let unchained = memory.max(compute);
+        let time = unchained.max(steps * cta.chain * (1.0 - hit));
         // A ring of tiles is filled while tiles are computed, so only what HBM takes is waited for, and only as
         // far as it is longer; with one buffer each tile is.
         let ring = in_flight > tile_bytes;
@@ -223,6 +226,7 @@ impl CostModel<'_> {
         let dram_write = written * share;
         MainLoop {
             time,
+            unchained,
             first_tile: latency.min(time),
             dram_read: loaded * (1.0 - hit) + q,
             dram_write,
@@ -263,6 +267,7 @@ impl CostModel<'_> {
         };
         MainLoop {
             time,
+            unchained: time,
             first_tile: sim.l2_latency.as_f64().min(time),
             dram_read: loaded * (1.0 - hit) + q,
             dram_write: out,
@@ -315,7 +320,17 @@ impl CostModel<'_> {
         let dram_read = loaded * (1.0 - hit);
         let moved = loaded + dram_write;
         let waits = Waits { l2: 0.0, hbm: time };
-        MainLoop { time, first_tile: latency, dram_read, dram_write, moved, tensor: 0.0, warps: 0.0, waits }
+        MainLoop {
+            time,
+            unchained: time,
+            first_tile: latency,
+            dram_read,
+            dram_write,
+            moved,
+            tensor: 0.0,
+            warps: 0.0,
+            waits,
+        }
     }
 
     /// What a worker that stays on its SM merges: for each (query, KV head), its partials. The fraction `hit` of

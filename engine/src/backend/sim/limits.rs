@@ -26,6 +26,8 @@ pub(super) struct PowerLimit {
     pub(super) shown: f64,
     /// Part of the tensor cores that prefill keeps busy where the limits hold.
     pub(super) tensor: f64,
+    /// Part of them that was busy where reads ran beside them.
+    beside: f64,
 }
 
 impl PowerLimit {
@@ -35,7 +37,8 @@ impl PowerLimit {
         let flop_per_pair = 4.0 * f64::from(plan.shape.head_dim) * f64::from(plan.shape.query_heads);
         let rate = kernels.full.efficiency * device.tensor_flops as f64 * 1e-9;
         let prefill_ns = plan.prefill.attended() as f64 * flop_per_pair / rate;
-        Some(Self { limits, shown: at_power_limit(prefill_ns), tensor: kernels.full.efficiency })
+        let beside = limits.flops as f64 / device.tensor_flops as f64;
+        Some(Self { limits, shown: at_power_limit(prefill_ns), tensor: kernels.full.efficiency, beside })
     }
 
     /// The clock over the highest, where prefill takes `tensor` of the tensor cores of `sms` SMs together, and HBM gives
@@ -43,6 +46,12 @@ impl PowerLimit {
     pub(super) fn clock(&self, tensor: f64, sms: f64, dram: f64) -> f64 {
         let slowed = self.limits.clock_at_limit(tensor / (self.tensor * sms), dram);
         1.0 - self.shown * (1.0 - slowed)
+    }
+
+    /// What is left of the reads where prefill takes `tensor` of the tensor cores of `sms` SMs together, of 1.
+    pub(super) fn reads(&self, tensor: f64, sms: f64) -> f64 {
+        let taken = (tensor / (self.beside * sms)).min(1.0);
+        1.0 - taken * (1.0 - self.limits.bytes_per_s as f64 / self.limits.bytes_per_s_alone as f64).max(0.0)
     }
 }
 

@@ -11,6 +11,8 @@
 //!
 //! While prefill runs, each SM has a second clock for it, and `share` finds both speeds.
 
+mod solve;
+
 use crate::backend::sim::cost::{MainLoop, Waits};
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::share::{self, Class};
@@ -312,105 +314,6 @@ impl Fluid {
         }
         self.due_at
     }
-
-    /// Finds φ, and with it speeds, rates and the next completion.
-    fn solve(&mut self) {
-        if self.computes > 0 {
-            return self.solve_shared();
-        }
-        let totals = self.totals();
-        let hbm = self.hbm();
-        let by_hbm = if totals.exposed && totals.dram * totals.slowest > hbm {
-            // Every SM could go faster than its share, so all go at φ.
-            hbm / totals.dram
-        } else if totals.dram > hbm {
-            // d·min(local, φ/e) = (d/e)·min(local·e, φ).
-            let exposures = || self.sms.iter().flat_map(|group| group.exposure);
-            let demands: Vec<f64> =
-                self.sms.iter().flat_map(Group::dram).zip(exposures()).map(|(demand, e)| demand / e).collect();
-            let local: Vec<f64> = self.local().into_iter().zip(exposures()).map(|(local, e)| local * e).collect();
-            fill(&local, &demands, hbm)
-        } else {
-            1.0
-        };
-        let by_l2 = if totals.moved * by_hbm > self.limits.l2 {
-            let demands: Vec<f64> = self.sms.iter().flat_map(|group| group.moved).collect();
-            fill(&self.local(), &demands, self.limits.l2)
-        } else {
-            1.0
-        };
-        self.speed_up(by_hbm, by_l2);
-    }
-
-    /// As [`Self::solve`] while prefill runs.
-    fn solve_shared(&mut self) {
-        let streams = self.sms.iter().flat_map(|group| {
-            (0..LANES).map(|lane| Class {
-                dram: group.dram_read[lane] + group.dram_write[lane],
-                moved: group.moved[lane],
-                tensor: group.tensor[lane],
-                warps: group.warps[lane],
-                l2_wait: 0.0,
-                hbm_wait: group.exposure[lane],
-            })
-        });
-        let pairs: Vec<share::Pair> = streams.zip(&self.computing).map(|(s, c)| [s, c.class()]).collect();
-        let mut shortest = f64::INFINITY;
-        let mut rates = Rates::default();
-        for (sm, [streams, computes]) in
-            share::speeds(&pairs, &Limits { hbm: self.hbm(), ..self.limits }).into_iter().enumerate()
-        {
-            let (group, lane) = (&mut self.sms[sm / LANES], sm % LANES);
-            group.speed[lane] = streams;
-            let prefill = &mut self.computing[sm];
-            prefill.speed = computes;
-            shortest = smaller(shortest, (group.next[lane] - group.clock[lane]) / streams);
-            shortest = smaller(shortest, (prefill.next - prefill.clock) / computes);
-            rates.dram_read += group.dram_read[lane] * streams + prefill.demand.dram_read * computes;
-            rates.dram_write += group.dram_write[lane] * streams + prefill.demand.dram_write * computes;
-            rates.moved += group.moved[lane] * streams + prefill.demand.moved * computes;
-        }
-        self.due_at = self.time + shortest.max(0.0);
-        self.rates = rates;
-    }
-
-    fn local(&self) -> Vec<f64> {
-        self.sms.iter().flat_map(|group| group.inverse_local.map(|inverse| 1.0 / inverse)).collect()
-    }
-
-    fn totals(&self) -> Totals {
-        let (mut dram, mut moved, mut inverse) = ([0.0; LANES], [0.0; LANES], [1.0_f64; LANES]);
-        for group in &self.sms {
-            for lane in 0..LANES {
-                dram[lane] += group.dram_read[lane] + group.dram_write[lane];
-                moved[lane] += group.moved[lane];
-                inverse[lane] = larger(inverse[lane], group.inverse_local[lane]);
-            }
-        }
-        let slowest = 1.0 / inverse.into_iter().fold(1.0, f64::max);
-        let exposed = self.sms.iter().flat_map(|group| group.exposure).all(|exposure| exposure >= 1.0);
-        Totals { exposed, dram: dram.iter().sum(), moved: moved.iter().sum(), slowest }
-    }
-
-    fn speed_up(&mut self, by_hbm: f64, by_l2: f64) {
-        let (inverse_hbm, inverse_l2) = (1.0 / by_hbm, 1.0 / by_l2);
-        let mut wait = [f64::INFINITY; LANES];
-        let (mut read, mut write, mut moved) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        for group in &mut self.sms {
-            for lane in 0..LANES {
-                let inverse = larger(group.inverse_local[lane], larger(group.exposure[lane] * inverse_hbm, inverse_l2));
-                let speed = 1.0 / inverse;
-                group.speed[lane] = speed;
-                wait[lane] = smaller(wait[lane], (group.next[lane] - group.clock[lane]) * inverse);
-                read[lane] += group.dram_read[lane] * speed;
-                write[lane] += group.dram_write[lane] * speed;
-                moved[lane] += group.moved[lane] * speed;
-            }
-        }
-        let shortest = wait.into_iter().fold(f64::INFINITY, f64::min);
-        self.due_at = self.time + shortest.max(0.0);
-        self.rates = Rates { dram_read: read.iter().sum(), dram_write: write.iter().sum(), moved: moved.iter().sum() };
-    }
 }
 
 /// Demands of main loops together, and the first of their ends.
@@ -441,17 +344,6 @@ fn take(running: &mut Vec<Running>, clock: f64, done: &mut Vec<u32>) {
     });
 }
 
-/// Sums over all SMs at full speed.
-#[derive(Clone, Copy, Debug)]
-struct Totals {
-    /// Whether every SM waits for HBM all its time.
-    exposed: bool,
-    dram: f64,
-    moved: f64,
-    /// The least speed that an SM could have on its own.
-    slowest: f64,
-}
-
 /// As `f64::max` where neither is not-a-number, in one instruction.
 fn larger(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
@@ -460,43 +352,4 @@ fn larger(a: f64, b: f64) -> f64 {
 /// As `f64::min` where neither is not-a-number, in one instruction.
 fn smaller(a: f64, b: f64) -> f64 {
     if a < b { a } else { b }
-}
-
-/// The largest φ ≤ 1 with Σ demand · min(local, φ) ≤ limit. The sum is concave and rises with φ, so
-/// Newton's steps from below never pass it and end after as many kinks as lie between.
-fn fill(local: &[f64], demands: &[f64], limit: f64) -> f64 {
-    let mut phi = 0.0_f64;
-    for _ in 0..64 {
-        let (mut drawn, mut slope) = (0.0, 0.0);
-        for (local, demand) in local.iter().zip(demands) {
-            drawn += demand * local.min(phi);
-            if *local > phi {
-                slope += demand;
-            }
-        }
-        let room = limit - drawn;
-        if slope <= 0.0 || room > slope * (1.0 - phi) {
-            return 1.0;
-        }
-        if room <= limit * 1e-9 {
-            break;
-        }
-        phi += room / slope;
-    }
-    phi.max(f64::MIN_POSITIVE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fill_meets_the_limit_exactly_where_it_binds() {
-        let local = [1.0, 0.5, 1.0, 0.25];
-        let demands = [4.0, 4.0, 2.0, 8.0];
-        let phi = fill(&local, &demands, 6.0);
-        let drawn: f64 = local.iter().zip(demands).map(|(l, d)| d * l.min(phi)).sum();
-        assert!((drawn - 6.0).abs() < 1e-6, "{phi} draws {drawn}");
-        assert!((fill(&local, &demands, 100.0) - 1.0).abs() < 1e-12);
-    }
 }

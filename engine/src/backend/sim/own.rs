@@ -68,6 +68,7 @@ impl CostModel<'_> {
         let full_rate = device.tensor_flops as f64 * 1e-9 / f64::from(device.sm_count);
         MainLoop {
             time,
+            unchained: time,
             first_tile: latency.min(time),
             dram_read: loaded * (1.0 - item.hit) + item.q,
             dram_write: item.written,

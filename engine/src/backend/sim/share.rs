@@ -15,7 +15,8 @@
 //! The schedulers of an SM issue in turn for the warps that are ready, so that a class which asks for less
 //! of the tensor cores than its share of the warps gets all that it asks for, and the other has the rest.
 //!
-//! Under prefill the power limit slows the clock, more so with reads beside it and in long runs (`limits::PowerLimit`).
+//! Under prefill the power limit slows the clock, more so with reads beside it and in long runs, and the tensor cores
+//! leave the reads less (`limits::PowerLimit`).
 //!
 //! A class whose memory takes less than all its time may see it slow down by as much for nothing:
 //! that is why overlap pays. What decode takes of the tensor cores (padded rows of its tile) is what
@@ -76,15 +77,17 @@ pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
     let mut phi = 1.0;
     let mut speeds = vec![[1.0; 2]; sms.len()];
     let wanted: f64 = sms.iter().map(|sm| sm[1].tensor.min(1.0)).sum();
-    let mut drawn = 0.0;
+    let (mut drawn, mut busy) = (0.0, wanted);
     for _ in 0..ROUNDS {
         let clock = limits.power.map_or(1.0, |power| power.clock(wanted, sms.len() as f64, drawn));
         let caps: Vec<[f64; 2]> = sms.iter().map(|sm| caps(sm, (phi, clock), limits)).collect();
         let before = phi;
-        phi = fill(sms, &caps, limits.hbm);
+        let reads = limits.power.map_or(1.0, |power| power.reads(busy, sms.len() as f64));
+        phi = fill(sms, &caps, limits.hbm * reads);
         for ((speed, cap), sm) in speeds.iter_mut().zip(&caps).zip(sms) {
             *speed = [0, 1].map(|class| cap[class].min(sm[class].fed(phi)));
         }
+        busy = sms.iter().zip(&speeds).map(|(sm, speed)| sm[1].tensor * speed[1]).sum();
         drawn = sms.iter().zip(&speeds).map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
         if (phi - before).abs() < 1e-3 * before {
             break;

@@ -1,0 +1,103 @@
+//! Main loops of CTAs: what each computes, when it begins, and when its CTA goes on to its epilogue.
+
+use super::{Cta, Event, Simulation};
+use crate::backend::sim::cost::MainLoop;
+use crate::backend::sim::memory::Pace;
+use crate::plan::{CtaWork, Launch, LaunchKind};
+use crate::units::Nanos;
+
+impl Simulation<'_> {
+    pub(super) fn start_main_loop(&mut self, slot: u32) {
+        let Cta { span, sm, .. } = self.ctas[slot as usize];
+        let launch = &self.plan.launches[span.launch as usize];
+        let works = if let Some(merging) = self.merge_loop(launch.kind, span.cta) {
+            [Some((Pace::Streams, merging)), None]
+        } else {
+            let work = self.plan.work_of(launch, span.cta);
+            let prefill = work.as_ref().and_then(|work| self.prefill_loop(launch, work));
+            let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work));
+            [prefill.map(|work| (Pace::Computes, work)), decode.map(|work| (self.pace(&work), work))]
+        };
+        let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
+        let cta = &mut self.ctas[slot as usize];
+        cta.first_tile = self.now + if first.is_finite() { first } else { 0.0 };
+        cta.running = works.iter().flatten().count() as u32;
+        cta.written = works.iter().flatten().map(|(_, work)| work.dram_write).sum();
+        if cta.running == 0 {
+            // A CTA without work, such as that of an empty split, leaves at once.
+            self.ctas[slot as usize].running = 1;
+            return self.main_loop_done(slot);
+        }
+        if launch.kind.is_persistent() && self.asks_early(launch, span.cta) {
+            self.take_item(span.launch, (sm, span.slot), 0);
+        }
+        self.settle();
+        for (pace, work) in works.into_iter().flatten() {
+            self.fluid.start(sm, slot, &work, pace);
+        }
+    }
+
+    /// The prefill of a CTA, unless its KV range is empty.
+    fn prefill_loop(&mut self, launch: &Launch, work: &CtaWork<'_>) -> Option<MainLoop> {
+        let (at, task) = (work.prefill?, *work.prefill_task()?);
+        let warps = match launch.kind {
+            LaunchKind::Hybrid(kernel) => kernel.prefill_warps,
+            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => kernel.cta.warps,
+            _ => return None,
+        };
+        if task.kv_begin == task.kv_end {
+            return None;
+        }
+        let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
+        let kv_head = at.query_head / self.plan.shape.group();
+        let hit = self.l2.touch(self.plan.packs.len() + at.task as usize, kv_head, read);
+        Some(match self.own_kernel(launch, task.tile) {
+            Some(kernel) => self.model.prefill_item(&task, &kernel, hit),
+            None => self.model.prefill_loop(&task, warps, hit),
+        })
+    }
+
+    /// The decodes of a CTA together.
+    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork<'_>) -> Option<MainLoop> {
+        let mut all: Option<MainLoop> = None;
+        for decode in work.decodes() {
+            let pack = self.plan.pack(decode.pack);
+            let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
+            let heads = decode.kv_head..decode.kv_head + decode.kv_heads;
+            let hits: f64 = heads.map(|head| self.l2.touch(decode.pack.at(), head, read)).sum();
+            let cta = match launch.kind {
+                LaunchKind::Hybrid(_) => self.model.virtual_cta(pack),
+                _ => self.model.cta(pack, decode.kv_heads, launch.order, self.plan.is_lean(launch)),
+            };
+            let hit = hits / f64::from(decode.kv_heads);
+            let written = self.written[decode.pack.at()];
+            let one = match self.own_kernel(launch, pack.tile) {
+                Some(kernel) => self.model.decode_item(pack, &kernel, hit, written),
+                None => self.model.main_loop(pack, &cta, hit, written),
+            };
+            all = Some(all.map_or(one, |before| before.beside(one)));
+        }
+        all
+    }
+
+    pub(super) fn main_loop_done(&mut self, slot: u32) {
+        let now = self.now;
+        let cta = &mut self.ctas[slot as usize];
+        cta.running -= 1;
+        if cta.running > 0 {
+            return;
+        }
+        if cta.merging {
+            self.merge_done(slot);
+            return;
+        }
+        cta.span.first_tile = Nanos(cta.first_tile.min(now).round() as u64);
+        cta.span.loop_end = Nanos(now.round() as u64);
+        let (span, written) = (cta.span, cta.written);
+        let epilogue = self.epilogue(span.launch as usize, written);
+        if self.plan.launches[span.launch as usize].kind.is_persistent() {
+            self.take_item(span.launch, (span.sm as usize, span.slot), 0);
+        }
+        self.at(now + epilogue, Event::Done(slot));
+    }
+}

@@ -1,0 +1,245 @@
+//! The objects of `run --json` and `compare --json`: how plans ran.
+
+use serde::Serialize;
+
+use crate::capture::{Capture, Counter, Counts, LaunchCounts};
+use crate::decision;
+use crate::export::halves::{CoRunJson, co_run_json, prefill_sms};
+use crate::export::json::{PlanJson, SCHEMA};
+use crate::metrics::{Bandwidth, BubbleReport};
+use crate::numerics::CheckReport;
+
+/// Idle slot time of one cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BubbleJson {
+    /// Name of the cause.
+    pub cause: &'static str,
+    /// Slot time.
+    pub slot_ns: u64,
+}
+
+/// Bandwidth over the makespan.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BandwidthJson {
+    /// Reached.
+    pub achieved_bytes_per_s: u64,
+    /// By the data sheet.
+    pub peak_bytes_per_s: u64,
+    /// Reached over data sheet.
+    pub utilization: f64,
+}
+
+/// Hardware counters; all `null` where simulated, not asked for, or refused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MeasuredJson {
+    /// Bytes read from DRAM.
+    pub dram_read_bytes: Option<u64>,
+    /// Bytes written to DRAM.
+    pub dram_write_bytes: Option<u64>,
+    /// Bytes that SMs read from L2.
+    pub l2_read_bytes: Option<u64>,
+    /// Bytes that came from L2 to the SMs.
+    pub l2_to_sm_bytes: Option<u64>,
+    /// Share of L2's lookups that hit.
+    pub l2_hit_rate: Option<f64>,
+    /// Fraction of time in which the tensor cores were active.
+    pub tensor_active: Option<f64>,
+    /// Mean active time of an SM over that of the busiest.
+    pub sm_active: Option<f64>,
+    /// Resident warps over the most that fit, while an SM is active.
+    pub warps_active: Option<f64>,
+    /// How often the launches ran to count all of that.
+    pub passes: Option<u32>,
+    /// How the series over time were sampled.
+    pub series: Option<SeriesJson>,
+    /// Each launch by itself, where the plan has several.
+    pub launches: Option<Vec<LaunchCountsJson>>,
+}
+
+/// How the series over time came about.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SeriesJson {
+    /// Time from one sample to the next.
+    pub interval_ns: u64,
+    /// Runs that the series are the mean of.
+    pub repeats: u32,
+    /// Samples within them.
+    pub samples: u32,
+    /// Samples left out.
+    pub rejected: u32,
+    /// The samples are placed on the CTAs' time axis to within this.
+    pub alignment_error_ns: u64,
+}
+
+/// Counts of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LaunchCountsJson {
+    /// Launch of the plan.
+    pub launch: u32,
+    /// Bytes read from DRAM.
+    pub dram_read_bytes: Option<u64>,
+    /// Bytes written to DRAM.
+    pub dram_write_bytes: Option<u64>,
+    /// Bytes that SMs read from L2.
+    pub l2_read_bytes: Option<u64>,
+    /// Fraction of time in which the tensor cores were active.
+    pub tensor_active: Option<f64>,
+}
+
+/// Result of `--check`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CheckJson {
+    /// Output rows compared.
+    pub rows: u64,
+    /// Largest relative error.
+    pub max_rel_err: f64,
+    /// The largest that a right run of this plan shows.
+    pub bound: f64,
+}
+
+/// `run --json`: the plan object, and how it ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunJson {
+    /// All of `plan --json`.
+    #[serde(flatten)]
+    pub plan: PlanJson,
+    /// `sim` or `cuda`.
+    pub backend: String,
+    /// `simulated` or `measured`.
+    pub source: &'static str,
+    /// Runs.
+    pub repeats: u64,
+    /// State of L2 before each run.
+    pub l2: &'static str,
+    /// Median.
+    pub makespan_ns: u64,
+    /// Shortest.
+    pub makespan_min_ns: u64,
+    /// Longest.
+    pub makespan_max_ns: u64,
+    /// What the rule that chose thought the run would take; `null` where it weighed something else, or
+    /// the plan was made without explanation.
+    pub estimate_ns: Option<u64>,
+    /// SMs × the largest number of CTAs resident on one SM at once.
+    pub slots: u64,
+    /// Slot time in which a CTA was resident.
+    pub busy_slot_ns: u64,
+    /// Slots × makespan of the run whose spans these are.
+    pub total_slot_ns: u64,
+    /// The rest of the slot time by cause.
+    pub bubbles: Vec<BubbleJson>,
+    /// Share of the SMs' time in which prefill and decode ran side by side on one; `null` without one of them.
+    pub side_by_side: Option<f64>,
+    /// How the two went; `null` likewise.
+    pub co_run: Option<CoRunJson>,
+    /// SMs that prefill was given, where it was given some.
+    pub prefill_sms: Option<u32>,
+    /// Bandwidth.
+    pub bandwidth: BandwidthJson,
+    /// Hardware counters.
+    pub measured: MeasuredJson,
+    /// Cost of tracing as a fraction of the plain time.
+    pub probe_overhead: Option<f64>,
+    /// CRC-32 of the plan as it ran, queue order included.
+    pub plan_crc: u32,
+    /// What the CRC covers; see [`crate::plan::PlanDigest`].
+    pub plan_digest_version: u32,
+    /// Result of `--check`, where asked for.
+    pub check: Option<CheckJson>,
+    /// What a person must know.
+    pub warnings: Vec<String>,
+}
+
+/// The run object.
+pub fn run_json(
+    plan: PlanJson,
+    capture: &Capture,
+    bubbles: &BubbleReport,
+    bandwidth: &Bandwidth,
+    check: Option<&CheckReport>,
+) -> RunJson {
+    let times = capture.times.spread();
+    let co_run = co_run_json(capture);
+    RunJson {
+        plan,
+        backend: capture.provenance.backend.clone(),
+        source: capture.provenance.source.name(),
+        repeats: times.count as u64,
+        l2: capture.times.l2.name(),
+        makespan_ns: times.median.0,
+        makespan_min_ns: times.least.0,
+        makespan_max_ns: times.most.0,
+        estimate_ns: decision::run_estimate(&capture.plan.decisions).map(|(_, time)| time.0),
+        slots: bubbles.slots,
+        busy_slot_ns: bubbles.busy_slot.0,
+        total_slot_ns: bubbles.total_slot.0,
+        bubbles: bubbles
+            .bubbles
+            .iter()
+            .map(|bubble| BubbleJson { cause: bubble.cause.name(), slot_ns: bubble.slot_time.0 })
+            .collect(),
+        side_by_side: co_run.as_ref().map(|both| both.co_resident_share),
+        co_run,
+        prefill_sms: prefill_sms(&capture.plan),
+        bandwidth: BandwidthJson {
+            achieved_bytes_per_s: bandwidth.achieved_bytes_per_s,
+            peak_bytes_per_s: bandwidth.peak_bytes_per_s,
+            utilization: bandwidth.utilization,
+        },
+        measured: measured(capture),
+        probe_overhead: capture.probe_overhead,
+        plan_crc: capture.provenance.plan.crc,
+        plan_digest_version: capture.provenance.plan.version,
+        check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err, bound: check.bound }),
+        warnings: capture.warnings.iter().map(|warning| &warning.text).chain(&bubbles.warnings).cloned().collect(),
+    }
+}
+
+/// What the hardware counted, if it did.
+fn measured(capture: &Capture) -> MeasuredJson {
+    let Some(counted) = &capture.counted else { return MeasuredJson::default() };
+    let bytes = |counts: &Counts, counter| counts.get(counter).map(|value| value.round() as u64);
+    let all = &counted.plan;
+    let launch = |of: &LaunchCounts| LaunchCountsJson {
+        launch: of.launch,
+        dram_read_bytes: bytes(&of.counts, Counter::DramRead),
+        dram_write_bytes: bytes(&of.counts, Counter::DramWrite),
+        l2_read_bytes: bytes(&of.counts, Counter::L2Read),
+        tensor_active: of.counts.get(Counter::TensorActive),
+    };
+    MeasuredJson {
+        dram_read_bytes: bytes(all, Counter::DramRead),
+        dram_write_bytes: bytes(all, Counter::DramWrite),
+        l2_read_bytes: bytes(all, Counter::L2Read),
+        l2_to_sm_bytes: bytes(all, Counter::L2ToSm),
+        l2_hit_rate: all.get(Counter::L2HitRate),
+        tensor_active: all.get(Counter::TensorActive),
+        sm_active: all.get(Counter::SmActive),
+        warps_active: all.get(Counter::WarpsActive),
+        passes: Some(counted.passes),
+        series: counted.sampled.map(|how| SeriesJson {
+            interval_ns: how.interval.0,
+            repeats: how.repeats,
+            samples: how.samples,
+            rejected: how.rejected,
+            alignment_error_ns: how.alignment_error.0,
+        }),
+        launches: (!counted.launches.is_empty()).then(|| counted.launches.iter().map(launch).collect()),
+    }
+}
+
+/// `compare --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompareJson {
+    /// Always [`SCHEMA`].
+    pub schema: u32,
+    /// Which of the runs the others are compared with.
+    pub baseline: usize,
+    /// The runs.
+    pub runs: Vec<RunJson>,
+}
+
+/// The comparison object, against the first run.
+pub fn compare_json(runs: Vec<RunJson>) -> CompareJson {
+    CompareJson { schema: SCHEMA, baseline: 0, runs }
+}
