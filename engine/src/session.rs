@@ -4,6 +4,8 @@
 
 mod auto;
 
+pub use auto::Auto;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,9 +29,9 @@ pub struct PlanOptions {
     pub scheduler: String,
     /// How the CTAs reach the GPU.
     pub strategy: Strategy,
-    /// Whether the strategy is the one with the least simulated time, instead of `strategy`. What was planned so
-    /// has in `strategy` the one that was taken.
-    pub auto: bool,
+    /// Which of `scheduler` and `strategy` are those with the least simulated time. What was planned so has in them what
+    /// was taken.
+    pub auto: Auto,
     /// The device that the plan is for.
     pub device: Device,
     /// One tile for every pack instead of the scheduler's rule; must be feasible on the device.
@@ -48,7 +50,7 @@ impl PlanOptions {
         Self {
             scheduler: pack::DEFAULT.to_owned(),
             strategy: Strategy::default(),
-            auto: false,
+            auto: Auto::default(),
             device: device.clone(),
             tile: None,
             pack: PackOptions::default(),
@@ -92,7 +94,7 @@ pub fn plan_spec(spec: &BatchSpec, options: &PlanOptions) -> Result<Planned> {
 /// As [`plan_spec`].
 pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
     options.device.validate()?;
-    if options.auto {
+    if options.auto.any() {
         return auto::plan(&spec, &batch, options);
     }
     let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));

@@ -9,7 +9,7 @@ use engine::hw::{self, Device};
 use engine::pack;
 use engine::plan::hybrid::{PodChoice, PodWay, offered};
 use engine::plan::{CtaRole, LaunchKind, LaunchPlan, Strategy as Launching};
-use engine::session::{self, PlanOptions, Planned, RunOptions, plan_spec, simulate};
+use engine::session::{self, Auto, PlanOptions, Planned, RunOptions, plan_spec, simulate};
 use engine::workload::{AttentionShape, BatchSpec, RequestSpec, parse_decode, parse_prefill, random_hybrid};
 use proptest::prelude::*;
 
@@ -180,13 +180,17 @@ fn assert_laws(spec: &BatchSpec, scheduler: &str, device: &Device) -> Vec<(Launc
 }
 
 fn assert_auto_is_the_least(spec: &BatchSpec, scheduler: &str, times: &[(Launching, u64)]) {
-    let options = PlanOptions { scheduler: scheduler.to_owned(), auto: true, ..PlanOptions::new(h200()) };
+    let options = PlanOptions {
+        scheduler: scheduler.to_owned(),
+        auto: Auto { scheduler: false, strategy: true },
+        ..PlanOptions::new(h200())
+    };
     let auto = plan_spec(spec, &options).unwrap();
     let least = times.iter().map(|(_, time)| *time).min().unwrap();
     assert_eq!(ran(&auto).makespan().0, least, "{:?} of {times:?}", auto.plan.strategy);
     let decision = &auto.plan.decisions[0];
     assert_eq!(decision.considered.len(), times.len(), "auto tells all that it tried");
-    assert!(auto.options.auto && auto.options.strategy == auto.plan.strategy);
+    assert!(auto.options.auto.strategy && auto.options.strategy == auto.plan.strategy);
 }
 
 proptest! {

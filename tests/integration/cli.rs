@@ -3,11 +3,12 @@
 use crate::program::packscope;
 
 /// Fields of `plan --json`, in the order of the contract.
-const PLAN_FIELDS: [&str; 17] = [
+const PLAN_FIELDS: [&str; 18] = [
     "schema",
     "device",
     "scheduler",
     "strategy",
+    "scheduler_asked",
     "strategy_asked",
     "batch",
     "packs",

@@ -110,7 +110,8 @@ pub(crate) enum Backend {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Choice")]
 pub(crate) struct ChoiceArgs {
-    /// How packs are made; see 'packscope list schedulers' [default: the batch file's, else pat].
+    /// How packs are made; see 'packscope list schedulers', or auto for the one with the least simulated time
+    /// [default: the batch file's, else pat].
     #[arg(long, value_name = "NAME")]
     pub(crate) scheduler: Option<String>,
     /// How CTAs reach the GPU; see 'packscope list strategies', or auto for the one with the least simulated
@@ -208,6 +209,9 @@ pub(crate) struct RunArgs {
     /// Compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,
+    /// Of what is auto, run the three ways with the least simulated times on the GPU, and take the fastest.
+    #[arg(long)]
+    pub(crate) tune: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -313,10 +317,10 @@ pub(crate) struct BenchArgs {
     /// On a GPU, and for hybrid batches: compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,
-    /// random-hybrid: where the batches are drawn from.
+    /// random and random-hybrid: where the batches are drawn from.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// random-hybrid: how many.
+    /// random and random-hybrid: how many.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) count: u32,
     /// Where the table and the plot of the comparison go.
@@ -375,6 +379,8 @@ pub(crate) enum BenchSet {
     Hydragen,
     /// Prefill and decode together under every strategy, C0 to C2 of POD-Attention.
     Hybrid,
+    /// Random decode batches under several schedulers and strategies, by --seed and --count.
+    Random,
     /// Random hybrid batches under every strategy, by --seed and --count.
     RandomHybrid,
     /// Planning cost of each decode step over a Mooncake window, with and without lazy update; needs

@@ -21,7 +21,9 @@ use super::peers::Peers;
 use super::published::Times;
 use super::sets::{Case, Set, Way};
 use super::table::Table;
-use super::{bench_hybrid, bench_measured, bench_pod, figures, input, interrupt, output, published, sets};
+use super::{
+    bench_hybrid, bench_measured, bench_pod, bench_random, figures, input, interrupt, output, published, sets,
+};
 use crate::chart::Bars;
 
 /// The command.
@@ -35,7 +37,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
     let set = sets::set(args.set, workload::parse_heads(&args.heads)?)?;
     let options = input::options(&device, &args.choice, false)?;
     let Some(set) = set else {
-        return hybrid(args, &device, &mut runner);
+        return every_way(args, &device, &mut runner);
     };
     if runner.device().is_some() {
         return bench_measured::bench(args, &set, &device, runner);
@@ -66,10 +68,14 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sets whose batches have prefill.
-fn hybrid(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<ExitCode> {
+/// The sets that compare ways of running, not ways of packing alone.
+fn every_way(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<ExitCode> {
     let measured = runner.device().is_some();
     match args.set {
+        BenchSet::Random => {
+            Peers::refuse(args.peers.as_deref(), "random")?;
+            bench_random::bench(args, device, runner)
+        }
         BenchSet::RandomHybrid => {
             Peers::refuse(args.peers.as_deref(), "random-hybrid")?;
             bench_hybrid::bench(args, "random-hybrid", device, runner)

@@ -27,14 +27,14 @@ use super::{input, interrupt, output};
 /// Repeats of each run on a GPU.
 const REPEATS: u32 = 20;
 
-/// One strategy on one batch.
+/// One way on one batch.
 pub(crate) struct Row {
-    strategy: Strategy,
-    scheduler: String,
-    simulated: Nanos,
+    pub(crate) strategy: Strategy,
+    pub(crate) scheduler: String,
+    pub(crate) simulated: Nanos,
     /// Whether the outputs are further from the reference than a right run's.
-    wrong: bool,
-    run: RunJson,
+    pub(crate) wrong: bool,
+    pub(crate) run: RunJson,
 }
 
 /// One batch under all strategies.
@@ -124,7 +124,7 @@ fn ways(args: &BenchArgs, device: &Device, spec: &BatchSpec) -> Outcome<Vec<Plan
 }
 
 /// A plan run, and simulated where it was measured.
-fn try_way(args: &BenchArgs, runner: &mut Runner, planned: &Planned) -> Outcome<Row> {
+pub(crate) fn try_way(args: &BenchArgs, runner: &mut Runner, planned: &Planned) -> Outcome<Row> {
     let check = if args.check { Some(runner.check(planned, args.seed, interrupt::cancel())?) } else { None };
     let run = figures::run_planned(runner, planned, &figures::cold(REPEATS), check.as_ref())?.json;
     let simulated = if runner.device().is_some() { simulated(planned)? } else { Nanos(run.makespan_ns) };
@@ -148,7 +148,7 @@ fn halves(args: &BenchArgs, device: &Device, runner: &mut Runner, spec: &BatchSp
     let prefill = BatchSpec { roots: Vec::new(), requests: prefills, ..spec.clone() };
     let decode = BatchSpec { requests: decodes, ..spec.clone() };
     let mut options = input::options(device, &args.choice, false)?;
-    (options.strategy, options.auto) = (Strategy::Serial, false);
+    (options.strategy, options.auto.strategy) = (Strategy::Serial, false);
     let mut time = |spec: &BatchSpec| -> Outcome<Nanos> {
         let planned = session::plan_spec(spec, &options)?;
         Ok(runner.run(&planned, &figures::cold(REPEATS), interrupt::cancel())?.times.spread().median)

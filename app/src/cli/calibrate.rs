@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 
 use super::args::CalibrateArgs;
 use super::fault::{Fault, Outcome};
+use super::figures::{self, Spread};
 use super::measured_runs::{self, Measured};
 use super::sets::{self, Case};
 use super::table::Table;
-use super::{figures, input, interrupt, output};
+use super::{input, interrupt, output};
 
 /// Head setups that are measured: grouped queries, and one KV head for each query head.
 const HEADS: [&str; 2] = ["32/8", "32/32"];
@@ -57,43 +58,32 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
 }
 
 /// How well the fitted constants foretell runs that they were not fitted to.
-struct HeldBack {
-    runs: usize,
-    median: f64,
-    nine_of_ten: f64,
-    worst: f64,
-}
+struct HeldBack(Spread);
 
 impl HeldBack {
     fn of(device: &Device, runs: &[Observed]) -> Outcome<Self> {
         let times = calibrate::simulate_all(device, runs, interrupt::cancel())?;
         let error = |(run, time): (&Observed, &Nanos)| (time.as_f64() / run.measured.as_f64() - 1.0).abs();
-        let mut errors: Vec<f64> = runs.iter().zip(&times).map(error).collect();
-        errors.sort_by(f64::total_cmp);
-        let at = |part: f64| errors.get((errors.len() as f64 * part) as usize).copied().unwrap_or(0.0);
-        Ok(Self {
-            runs: runs.len(),
-            median: at(0.5),
-            nine_of_ten: at(0.9),
-            worst: errors.last().copied().unwrap_or(0.0),
-        })
+        Ok(Self(Spread::of(runs.iter().zip(&times).map(error))))
     }
 
     fn text(&self) -> String {
-        if self.runs == 0 {
+        let Spread { count, median, nine_of_ten, worst } = self.0;
+        if count == 0 {
             return "no runs were held back".to_owned();
         }
         format!(
             "of {} of random batches that were held back: median error {:.1} %, nine of ten below {:.1} %, worst {:.1} %",
-            counted(self.runs as u64, "run"),
-            100.0 * self.median,
-            100.0 * self.nine_of_ten,
-            100.0 * self.worst
+            counted(count as u64, "run"),
+            100.0 * median,
+            100.0 * nine_of_ten,
+            100.0 * worst
         )
     }
 
     fn json(&self) -> Value {
-        json!({ "runs": self.runs, "median": self.median, "nine_of_ten": self.nine_of_ten, "worst": self.worst })
+        let Spread { count, median, nine_of_ten, worst } = self.0;
+        json!({ "runs": count, "median": median, "nine_of_ten": nine_of_ten, "worst": worst })
     }
 }
 

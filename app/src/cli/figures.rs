@@ -6,6 +6,7 @@ use engine::numerics::CheckReport;
 use engine::session::{self, PlanOptions, Planned, RunOptions, Runner};
 use engine::units::{Bytes, Nanos};
 use engine::workload::BatchSpec;
+use serde::Serialize;
 
 use super::fault::Outcome;
 use super::interrupt;
@@ -93,6 +94,28 @@ fn row(run: &RunJson, first: &RunJson) -> Vec<String> {
 /// `part` of `whole` as a percentage.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { format!("{:.1}%", 100.0 * part as f64 / whole as f64) }
+}
+
+/// How figures of many runs are spread.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Spread {
+    /// How many there are.
+    pub(crate) count: usize,
+    pub(crate) median: f64,
+    /// Nine of ten are below it.
+    pub(crate) nine_of_ten: f64,
+    pub(crate) worst: f64,
+}
+
+impl Spread {
+    /// All zero where there is none.
+    pub(crate) fn of(figures: impl Iterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = figures.collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |part: f64| sorted.get((sorted.len() as f64 * part) as usize).copied().unwrap_or(0.0);
+        let worst = sorted.last().copied().unwrap_or(0.0);
+        Self { count: sorted.len(), median: at(0.5), nine_of_ten: at(0.9), worst }
+    }
 }
 
 /// `this` over `that` as a factor.

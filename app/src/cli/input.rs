@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use engine::hw::{self, Device};
-use engine::session::{PlanOptions, Runner};
+use engine::session::{Auto, PlanOptions, Runner};
 use engine::shown::quoted;
 use engine::tile::Tile;
 use engine::workload::{self, AttentionShape, BatchSpec, TraceRequest};
@@ -215,7 +215,7 @@ fn named_device(path: &Path) -> Outcome<Device> {
     hw::from_ron(&text).map_err(|error| Fault::about(path, Some(&text), error))
 }
 
-/// `--strategy` for the one with the least simulated time.
+/// `--scheduler` and `--strategy` for those with the least simulated time.
 pub(crate) const AUTO: &str = "auto";
 
 /// Everything that planning takes.
@@ -232,15 +232,12 @@ pub(crate) fn options_of(
     explain: bool,
 ) -> Outcome<PlanOptions> {
     let mut options = PlanOptions::new(device);
-    pack::find(scheduler)?.name().clone_into(&mut options.scheduler);
-    options.auto = strategy == AUTO;
-    if !options.auto {
-        options.strategy = strategy.parse().map_err(|error: Error| match error {
-            Error::UnknownName { kind, name, known } => {
-                Error::UnknownName { kind, name, known: format!("{AUTO}, {known}") }
-            }
-            other => other,
-        })?;
+    options.auto = Auto { scheduler: scheduler == AUTO, strategy: strategy == AUTO };
+    if !options.auto.scheduler {
+        pack::find(scheduler).map_err(or_auto)?.name().clone_into(&mut options.scheduler);
+    }
+    if !options.auto.strategy {
+        options.strategy = strategy.parse().map_err(or_auto)?;
     }
     options.tile = rules.tile.as_deref().map(tile).transpose()?;
     if let Some(pod) = &rules.pod {
@@ -254,6 +251,16 @@ pub(crate) fn options_of(
         options.pack.split_constant = constant;
     }
     Ok(options)
+}
+
+/// An unknown name, where [`AUTO`] is one too.
+fn or_auto(error: Error) -> Error {
+    match error {
+        Error::UnknownName { kind, name, known } => {
+            Error::UnknownName { kind, name, known: format!("{AUTO}, {known}") }
+        }
+        other => other,
+    }
 }
 
 /// [`options`] of every scheduler under every strategy.

@@ -11,6 +11,7 @@ mod bench;
 mod bench_hybrid;
 mod bench_measured;
 mod bench_pod;
+mod bench_random;
 mod calibrate;
 mod compare;
 mod convert;

@@ -41,7 +41,9 @@ pub(crate) fn plan(args: &PlanArgs) -> Outcome<ExitCode> {
 pub(crate) fn timed_json(planned: &Planned) -> Outcome<PlanJson> {
     let time = session::best_plan_time(planned, PLANNINGS)?;
     let json = plan_json(&planned.batch, &planned.tree, &planned.plan, Some(time));
-    Ok(PlanJson { strategy_asked: planned.options.auto.then_some(input::AUTO), ..json })
+    let auto = planned.options.auto;
+    let asked = |auto: bool| auto.then_some(input::AUTO);
+    Ok(PlanJson { scheduler_asked: asked(auto.scheduler), strategy_asked: asked(auto.strategy), ..json })
 }
 
 fn decisions(planned: &Planned) -> String {

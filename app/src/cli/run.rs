@@ -10,7 +10,7 @@ use engine::session::{self, RunOptions};
 use engine::units::{Bytes, Nanos, counted, grouped};
 
 use super::args::RunArgs;
-use super::fault::{FAILED, Outcome};
+use super::fault::{FAILED, Fault, Outcome};
 use super::figures::{self, percent};
 use super::table::Table;
 use super::{input, interrupt, output};
@@ -19,13 +19,24 @@ use engine::shown;
 /// Seed of the random input of `--check`; the same input each time.
 const CHECK_SEED: u64 = 1;
 
+/// Runs of each way that `--tune` tries.
+const TUNE_REPEATS: u32 = 10;
+
 /// The command.
 pub(crate) fn run(args: &RunArgs) -> Outcome<ExitCode> {
     let (mut device, mut choice) = (args.device.clone(), args.choice.clone());
     let spec = input::shown(&args.batch, &mut device, Some(&mut choice))?;
     let (device, mut runner) = input::setup(&device)?;
     let options = input::options(&device, &choice, true)?;
-    let planned = session::plan_spec(&spec, &options)?;
+    let planned = if args.tune {
+        if !options.auto.any() {
+            let hint = "it chooses among the ways that auto stands for; add --scheduler auto, --strategy auto or both";
+            return Err(Fault::input("--tune has nothing to choose", hint));
+        }
+        runner.tune(&spec, &options, &figures::cold(TUNE_REPEATS), interrupt::cancel())?
+    } else {
+        session::plan_spec(&spec, &options)?
+    };
     let bar = output::progress(2, "running");
     let check: Option<CheckReport> =
         args.check.then(|| runner.check(&planned, CHECK_SEED, interrupt::cancel())).transpose()?;

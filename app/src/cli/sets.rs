@@ -64,6 +64,7 @@ pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
         BenchSet::Hydragen => Some(hydragen()?),
         // None of these compares ways of packing.
         BenchSet::Hybrid
+        | BenchSet::Random
         | BenchSet::RandomHybrid
         | BenchSet::PodFigure6
         | BenchSet::PodFigure11

@@ -70,11 +70,13 @@ pub struct PlanJson {
     pub schema: u32,
     /// Key of the device.
     pub device: String,
-    /// Name of the scheduler.
+    /// Name of the scheduler; where `auto` was asked for, of the one that it took.
     pub scheduler: String,
     /// Name of the strategy; where `auto` was asked for, of the one that it took.
     pub strategy: &'static str,
-    /// `auto` where that was asked for; `null` where the strategy itself was.
+    /// `auto` where that was asked for; `null` where the scheduler itself was.
+    pub scheduler_asked: Option<&'static str>,
+    /// Likewise for the strategy.
     pub strategy_asked: Option<&'static str>,
     /// The batch.
     pub batch: BatchJson,
@@ -253,6 +255,7 @@ pub fn plan_json(batch: &Batch, tree: &PrefixTree, plan: &LaunchPlan, plan_time:
         device: plan.device.clone(),
         scheduler: plan.scheduler.clone(),
         strategy: plan.strategy.name(),
+        scheduler_asked: None,
         strategy_asked: None,
         batch: BatchJson {
             requests: batch.requests().len() as u64,

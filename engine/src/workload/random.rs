@@ -26,13 +26,11 @@ const MOST_DECODES: u64 = 400;
 /// Most query heads.
 const MOST_HEADS: u32 = 64;
 /// Most bytes of KV: what a GPU of 80 GB has room for beside queries and outputs.
-const MOST_BYTES: u64 = 60_000_000_000;
+pub(super) const MOST_BYTES: u64 = 60_000_000_000;
 
 /// Hybrid batch `number` of a seed.
 pub fn random_hybrid(seed: u64, number: u32) -> BatchSpec {
-    // The golden ratio spreads neighbouring numbers over all seeds.
-    let mixed = seed ^ (u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let random = &mut StdRng::seed_from_u64(mixed);
+    let random = &mut seeded(seed, number);
     let shape = shape(random);
     let chunks = random.random_range(1..=4);
     let mut requests: Vec<RequestSpec> = (0..chunks).map(|_| chunk(random)).collect();
@@ -48,6 +46,12 @@ pub fn random_hybrid(seed: u64, number: u32) -> BatchSpec {
     spec.name = format!("random hybrid {seed}:{number}");
     while bytes(&spec) > MOST_BYTES && halve(&mut spec) {}
     spec
+}
+
+/// The generator of batch `number` of a seed.
+pub(super) fn seeded(seed: u64, number: u32) -> StdRng {
+    // The golden ratio spreads neighbouring numbers over all seeds.
+    StdRng::seed_from_u64(seed ^ (u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
 fn shape(random: &mut StdRng) -> AttentionShape {
@@ -69,7 +73,7 @@ fn chunk(random: &mut StdRng) -> RequestSpec {
 }
 
 /// A whole number of `least..=most`, uniform in its logarithm.
-fn log_uniform(random: &mut StdRng, least: u64, most: u64) -> u64 {
+pub(super) fn log_uniform(random: &mut StdRng, least: u64, most: u64) -> u64 {
     let (low, high) = ((least as f64).ln(), (most as f64 + 1.0).ln());
     (random.random_range(low..high).exp() as u64).clamp(least, most)
 }
@@ -87,23 +91,29 @@ fn shared(random: &mut StdRng, lengths: &[u64], block: u32) -> Vec<NodeSpec> {
     lengths.chunks(per_prefix).map(|lengths| prefix(lengths, random)).collect()
 }
 
-/// Bytes of the KV of all requests, shared ones once.
-fn bytes(spec: &BatchSpec) -> u64 {
-    let of_node = |node: &NodeSpec| node.tokens + node.children.iter().map(|leaf| leaf.tokens).sum::<u64>();
+/// KV tokens of all requests, shared ones once.
+pub(super) fn unique_tokens(spec: &BatchSpec) -> u64 {
+    fn below(node: &NodeSpec) -> u64 {
+        node.tokens + node.children.iter().map(below).sum::<u64>()
+    }
     let of_request = |request: &RequestSpec| match request {
         RequestSpec::Decode { kv, count } => kv * u64::from(*count),
         RequestSpec::Blocks { kv, .. } | RequestSpec::Prefill { kv, .. } => *kv,
     };
-    let tokens: u64 = spec.roots.iter().map(of_node).sum::<u64>() + spec.requests.iter().map(of_request).sum::<u64>();
-    tokens * spec.shape.kv_bytes_per_token().0
+    spec.roots.iter().map(below).sum::<u64>() + spec.requests.iter().map(of_request).sum::<u64>()
+}
+
+/// Bytes of their KV.
+pub(super) fn bytes(spec: &BatchSpec) -> u64 {
+    unique_tokens(spec) * spec.shape.kv_bytes_per_token().0
 }
 
 /// Leaves out half of the decodes; false where there is one left.
-fn halve(spec: &mut BatchSpec) -> bool {
-    let mut halved = false;
-    for root in &mut spec.roots {
-        halved |= root.children.len() > 1;
-        root.children.truncate(root.children.len().div_ceil(2));
+pub(super) fn halve(spec: &mut BatchSpec) -> bool {
+    let mut halved = halve_children(&mut spec.roots);
+    if !halved && spec.roots.len() > 1 {
+        spec.roots.truncate(spec.roots.len().div_ceil(2));
+        halved = true;
     }
     let is_decode = |request: &RequestSpec| matches!(request, RequestSpec::Decode { .. });
     let decodes = spec.requests.iter().filter(|request| is_decode(request)).count();
@@ -114,6 +124,20 @@ fn halve(spec: &mut BatchSpec) -> bool {
             !is_decode(request) || kept <= decodes.div_ceil(2)
         });
         halved = true;
+    }
+    halved
+}
+
+/// Leaves out half of the children of each node that is the first on its path to have several.
+fn halve_children(nodes: &mut [NodeSpec]) -> bool {
+    let mut halved = false;
+    for node in nodes {
+        if node.children.len() > 1 {
+            node.children.truncate(node.children.len().div_ceil(2));
+            halved = true;
+        } else {
+            halved |= halve_children(&mut node.children);
+        }
     }
     halved
 }

@@ -1,0 +1,194 @@
+//! `bench --set random`: random decode batches under several schedulers and strategies, on the simulator or on a GPU:
+//! what each takes beside the floor, how far the simulator is off, and how close what `auto` takes comes to the fastest.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use engine::Error;
+use engine::export::SCHEMA;
+use engine::hw::Device;
+use engine::pack;
+use engine::plan::Strategy;
+use engine::session::{self, Runner};
+use engine::units::{Nanos, counted};
+use engine::workload::random_forest;
+use serde_json::{Value, json};
+
+use super::args::BenchArgs;
+use super::bench_hybrid::{Row, try_way};
+use super::fault::{FAILED, Fault, Outcome};
+use super::figures::{self, Spread, ratio};
+use super::sets::Case;
+use super::table::Table;
+use super::{input, interrupt, output};
+
+/// Ways that `--tune` tries.
+const TUNED: usize = 3;
+
+/// One batch in every way that plans and that the machine takes, the least simulated time first.
+struct Tried {
+    case: Case,
+    floor: Nanos,
+    rows: Vec<Row>,
+    refused: Vec<(String, String)>,
+}
+
+impl Tried {
+    fn fastest(&self) -> Option<&Row> {
+        self.rows.iter().min_by_key(|row| row.run.makespan_ns)
+    }
+
+    /// What the model alone takes, over the fastest.
+    fn regret(&self, tries: usize) -> Option<f64> {
+        let taken = self.rows.iter().take(tries).map(|row| row.run.makespan_ns).min()?;
+        Some(taken as f64 / self.fastest()?.run.makespan_ns.max(1) as f64)
+    }
+
+    fn errors(&self) -> impl Iterator<Item = f64> {
+        self.rows.iter().map(|row| (row.simulated.as_f64() / row.run.makespan_ns.max(1) as f64 - 1.0).abs())
+    }
+
+    fn json(&self, measured: bool) -> Vec<Value> {
+        let batch = self.case.spec.to_ron().ok();
+        let row = |row: &Row| {
+            json!({
+                "sample": self.case.name, "batch_ron": batch, "scheduler": row.scheduler,
+                "strategy": row.strategy.name(), "floor_ns": self.floor.0, "makespan_ns": row.run.makespan_ns,
+                "simulated_ns": measured.then_some(row.simulated.0), "run": row.run,
+            })
+        };
+        self.rows.iter().map(row).collect()
+    }
+
+    fn summary(&self) -> Value {
+        let refused: Vec<Value> = self.refused.iter().map(|(way, why)| json!({ "way": way, "why": why })).collect();
+        json!({
+            "sample": self.case.name, "floor_ns": self.floor.0, "best": self.fastest().map(name),
+            "best_ns": self.fastest().map(|row| row.run.makespan_ns), "auto": self.rows.first().map(name),
+            "auto_ns": self.rows.first().map(|row| row.run.makespan_ns), "auto_over_best": self.regret(1),
+            "tuned_over_best": self.regret(TUNED), "refused": refused,
+        })
+    }
+
+    fn line(&self) -> Vec<String> {
+        let shape = &self.case.spec.shape;
+        let of = |row: Option<&Row>| {
+            row.map_or_else(String::new, |row| format!("{} {}", name(row), Nanos(row.run.makespan_ns)))
+        };
+        vec![
+            self.case.spec.name.clone(),
+            format!("{}/{} d{}", shape.query_heads, shape.kv_heads, shape.head_dim),
+            self.floor.to_string(),
+            of(self.fastest()),
+            self.fastest().map_or_else(String::new, |row| ratio(row.run.makespan_ns, self.floor.0)),
+            of(self.rows.first()),
+            self.regret(1).map_or_else(String::new, |regret| format!("{regret:.3}×")),
+        ]
+    }
+}
+
+fn name(row: &Row) -> String {
+    format!("{} {}", row.scheduler, row.strategy.name())
+}
+
+/// The command.
+pub(crate) fn bench(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<ExitCode> {
+    let measured = runner.device().is_some();
+    let limits = runner.limits(interrupt::cancel())?;
+    let bar = output::progress(u64::from(args.count), "random");
+    let mut all = Vec::new();
+    for number in 0..args.count {
+        let case = Case { name: format!("random-{}-{number}", args.seed), spec: random_forest(args.seed, number) };
+        all.push(try_case(args, (device, limits.as_ref()), runner, case)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let error = measured.then(|| Spread::of(all.iter().flat_map(Tried::errors)));
+    let regret = Spread::of(all.iter().filter_map(|tried| tried.regret(1)));
+    let tuned = Spread::of(all.iter().filter_map(|tried| tried.regret(TUNED)));
+    if args.json {
+        let runs: Vec<Value> = all.iter().flat_map(|tried| tried.json(measured)).collect();
+        let batches: Vec<Value> = all.iter().map(Tried::summary).collect();
+        output::print_json(&json!({
+            "schema": SCHEMA, "set": "random", "seed": args.seed, "l2": "cold", "simulator_error": error,
+            "auto_over_best": regret, "tuned_over_best": tuned, "runs": runs, "batches": batches,
+        }))?;
+    } else {
+        output::print(&text(&all, device, (error.as_ref(), &regret, &tuned)))?;
+    }
+    let wrong = all.iter().flat_map(|tried| &tried.rows).filter(|row| row.wrong).count();
+    if wrong > 0 {
+        let runs = counted(wrong as u64, "run");
+        output::note(&format!("the outputs of {runs} differ from the f64 reference by more than they may"));
+    }
+    Ok(ExitCode::from(if wrong > 0 { FAILED } else { 0 }))
+}
+
+fn try_case(
+    args: &BenchArgs,
+    (device, limits): (&Device, Option<&engine::metrics::Limits>),
+    runner: &mut Runner,
+    case: Case,
+) -> Outcome<Tried> {
+    let schedulers =
+        if args.schedulers.is_empty() { pack::AUTO.map(str::to_owned).to_vec() } else { args.schedulers.clone() };
+    let strategies = if args.strategies.is_empty() {
+        Strategy::of(&case.spec.build()?).iter().map(|strategy| strategy.name().to_owned()).collect()
+    } else {
+        args.strategies.clone()
+    };
+    let (mut rows, mut refused, mut floor) = (Vec::new(), Vec::new(), Nanos::ZERO);
+    for options in input::ways(device, &schedulers, &strategies, &args.choice.rules)? {
+        match figures::accepted(runner, &case.spec, &options) {
+            Ok(planned) => {
+                let least = limits.map_or_else(
+                    || session::oracle_ns(&planned),
+                    |limits| limits.floor(&planned.batch, &planned.tree).time().as_f64(),
+                );
+                floor = Nanos(least.ceil() as u64);
+                rows.push(try_way(args, runner, &planned)?);
+            }
+            Err(error @ Error::Unsupported { .. }) => {
+                refused.push((format!("{} {}", options.scheduler, options.strategy.name()), error.to_string()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if rows.is_empty() {
+        let why = refused.into_iter().map(|(_, why)| why).next().unwrap_or_default();
+        return Err(Fault::failed(format!("{}: no way runs it: {why}", case.name)));
+    }
+    rows.sort_by_key(|row| row.simulated);
+    Ok(Tried { case, floor, rows, refused })
+}
+
+fn text(all: &[Tried], device: &Device, (error, regret, tuned): (Option<&Spread>, &Spread, &Spread)) -> String {
+    let mut table = Table::new(1, &["batch", "heads", "floor", "fastest", "over floor", "auto", "over fastest"]);
+    for tried in all {
+        table.row(tried.line());
+    }
+    let source = if error.is_some() { "measured" } else { "simulated" };
+    let mut text = format!(
+        "random decode batches on {}, all times {source}, cold L2; auto is the way with the least simulated time\n\n{}\n",
+        device.name,
+        table.text()
+    );
+    let mut say = |what: &str, spread: &Spread, figure: fn(f64) -> String| {
+        let Spread { median, nine_of_ten, worst, .. } = *spread;
+        let [median, nine_of_ten, worst] = [median, nine_of_ten, worst].map(figure);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{what}: median {median}, nine of ten below {nine_of_ten}, worst {worst}");
+    };
+    if let Some(error) = error {
+        say(&format!("error of the simulator in {} runs", error.count), error, |error| {
+            format!("{:.1} %", 100.0 * error)
+        });
+    }
+    say("auto by the model, over the fastest", regret, |ratio| format!("{ratio:.3}×"));
+    say("the fastest of the model's three best, over the fastest", tuned, |ratio| format!("{ratio:.3}×"));
+    let refused: usize = all.iter().map(|tried| tried.refused.len()).sum();
+    if refused > 0 {
+        let _ = writeln!(text, "{} refused; --json says why", counted(refused as u64, "run"));
+    }
+    text
+}
