@@ -7,7 +7,7 @@
 #include "merge.cuh"
 
 // Threads that finish rows together: one warp where it holds whole rows, all consumers where
-// warps share them. A query's rows lie within 16, so within one warp.
+// warps share them. Where the group does not divide 16, the rows of a query may lie in two units or more.
 template <class S>
 constexpr bool kWarpUnit = S::kColGroups == 1;
 
@@ -19,6 +19,24 @@ __device__ __forceinline__ void unit_sync() {
         sync_threads(1, kConsumers);
     }
 }
+
+// First row of a unit in its tile.
+template <class S>
+__device__ __forceinline__ u32 unit_begin(const Position<S>& at) {
+    return kWarpUnit<S> && !S::kPerWarp ? at.row_group * 16 : 0;
+}
+
+// Row `r` (0 or 1) of a lane, by its query in the list of its unit and its head of the group.
+struct UnitRow {
+    u32 nth, head;
+
+    template <class S>
+    __device__ __forceinline__ UnitRow(const DecodeParams& p, const Position<S>& at, int r) {
+        const u32 row = (S::kPerWarp ? at.lane >> 2 : at.row()) + r * 8, query = query_of_row(p, row);
+        nth = query - query_of_row(p, unit_begin(at));
+        head = row - query * p.group;
+    }
+};
 
 // Mark of a query whose other partials the task joins.
 constexpr u32 kFold = 0x80000000u;
@@ -38,9 +56,9 @@ struct TaskQueries {
         u32 list = task().list ^ (kWarpUnit<S> ? 0 : kMaxRows);
         __syncwarp();
         u32 head = S::kPerWarp ? at.warp : 0;
-        u32 first = S::kPerWarp || !kWarpUnit<S> ? 0 : at.warp * 16 >> p.group_shift;
+        u32 begin = unit_begin(at), first = query_of_row(p, begin);
         u32 count = head < info.heads && first < info.num_queries ? info.num_queries - first : 0;
-        if (kWarpUnit<S>) count = min(count, 16 >> p.group_shift);
+        if (kWarpUnit<S>) count = min(count, query_of_row(p, begin + 15) + 1 - first);
         if (at.lane == 0) task() = {count, info.kv_head + head, info.task, list};
         __syncwarp();
         if (thread < count) {
@@ -97,20 +115,33 @@ __device__ __forceinline__ void write_rows(const DecodeParams& p, const RowState
     WarpTask task = queries.task();
 #pragma unroll
     for (int r = 0; r < S::kLaneRows; ++r) {
-        u32 row = (kWarpUnit<S> ? at.lane >> 2 : at.row()) + r * 8;
-        u32 nth = row >> p.group_shift;
-        if (nth >= task.count) continue;
-        u32 head = (task.kv_head << p.group_shift) + (row & ((1u << p.group_shift) - 1));
-        write_row(p, state, lse[r], queries.list()[nth], head, r, at);
+        const UnitRow row(p, at, r);
+        if (row.nth >= task.count) continue;
+        write_row(p, state, lse[r], queries.list()[row.nth], task.kv_head * p.group + row.head, r, at);
     }
 }
 
 #if PS_FUSED
-__device__ __forceinline__ u32 count_arrival(u32* p) {
+// Adds `rows` to the rows of a query that have arrived, and returns how many there were.
+__device__ __forceinline__ u32 count_arrival(u32* p, u32 rows) {
     u32 r;
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(r) : "l"(p) : "memory");
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(rows) : "memory");
     return r;
 }
+
+// Heads of the group whose rows a unit holds of query `nth` of its list.
+struct UnitHeads {
+    u32 begin, end;
+
+    template <class S>
+    __device__ __forceinline__ UnitHeads(const DecodeParams& p, const Position<S>& at, u32 nth) : begin(0), end(p.group) {
+        if constexpr (kWarpUnit<S> && !S::kPerWarp) {
+            const u32 rows = unit_begin(at), row = (query_of_row(p, rows) + nth) * p.group;  // the query's first
+            begin = max(rows, row) - row;
+            end = min(rows + 16, row + p.group) - row;
+        }
+    }
+};
 
 // True for all threads of the unit when `mine` is true for one of them; also a barrier.
 template <class S>
@@ -140,28 +171,33 @@ __device__ __forceinline__ void discard_merged(const MergeTarget& to, const RowP
     for (u32 i = 0; i < row.count; ++i) discard_line(from + (u64)i * to.q_heads * kDim);
 }
 
-// The other partials of the queries that the task has completed itself. Each warp takes those for which
-// its threads answer, a query at a time.
+// The other partials of the queries that the task has completed itself, of the rows that this unit has read. Each warp
+// takes those for which its threads answer, a query at a time.
 template <class S>
-__device__ __forceinline__ void discard_folded(const DecodeParams& p, const TaskQueries<S>& queries) {
+__device__ __forceinline__ void discard_folded(const DecodeParams& p, const TaskQueries<S>& queries,
+                                               const Position<S>& at) {
     const u32 lane = queries.thread & 31;
-    const u32 shift = (kRowLines == 4 ? 2 : 1) + p.group_shift;  // lines of one partial's rows, log2
     u32 folded = __ballot_sync(0xffffffffu, queries.mine() && queries.own().count >= kFold);
 #pragma unroll 1
     for (; folded != 0; folded &= folded - 1) {
-        const PackQuery q = queries.list()[(queries.thread & ~31u) + __ffs(folded) - 1];
-        const u32 lines = ((q.count & ~kFold) - 1) << shift;
+        const u32 nth = (queries.thread & ~31u) + __ffs(folded) - 1;
+        const PackQuery q = queries.list()[nth];
+        const UnitHeads heads(p, at, nth);
+        const u32 lines = (heads.end - heads.begin) * kRowLines;
+        u32 others = (q.count & ~kFold) - 1;
 #pragma unroll 1
-        for (u32 i = lane; i < lines; i += 32) {
-            const u32 slot = q.first + (i >> shift);
-            const u64 row = (u64)(slot + (slot >= q.slot)) * p.q_heads + (queries.task().kv_head << p.group_shift);
-            discard_line(p.part_out + row * kDim + (i & ((1 << shift) - 1)) * kLine);
+        for (u32 slot = q.first; others > 0; ++slot) {
+            if (slot == q.slot) continue;
+            --others;
+            const u64 row = (u64)slot * p.q_heads + queries.task().kv_head * p.group + heads.begin;
+#pragma unroll 1
+            for (u32 i = lane; i < lines; i += 32) discard_line(p.part_out + row * kDim + i * kLine);
         }
     }
 }
 
 // Partials asked for at once.
-constexpr int kMergeBatch = PS_BESIDE ? 2 : 6;
+constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : 6;
 
 // A call would keep registers from passing between warpgroups.
 #if PS_BESIDE
@@ -174,13 +210,14 @@ constexpr int kMergeBatch = PS_BESIDE ? 2 : 6;
 // others' counts are 0 by now); this is the `nth` of them. One copy for all tiles: every kernel
 // starts with cold code.
 __device__ PS_MERGE_CODE void merge_queries(MergeTarget to, const PackQuery* list, u32 count, u32 kv_head,
-                                           u32 shift, u32 nth, u32 warps) {
-    const u32 rows = count << shift;
+                                           u32 group, u32 group_inverse, u32 nth, u32 warps) {
+    const u32 rows = count * group;
 #pragma unroll 1
     for (u32 begin = nth * kRowsAtOnce; begin < rows; begin += warps * kRowsAtOnce) {
         const u32 mine = begin + merge_lane_row();
-        const PackQuery& q = list[mine < rows ? mine >> shift : 0];
-        const RowPartials row = {q.first, mine < rows ? q.count : 0, (kv_head << shift) + (mine & ((1u << shift) - 1))};
+        const u32 query = mine < rows ? mine * group_inverse >> 16 : 0;
+        const PackQuery& q = list[query];
+        const RowPartials row = {q.first, mine < rows ? q.count : 0, kv_head * group + mine - query * group};
         if (!__any_sync(0xffffffffu, row.count > 0)) continue;
         const MergeState state = merge_row<kMergeBatch>(to, row, nullptr);
         if (row.count > 0) write_merged(to, state, q.query, row.head);
@@ -197,7 +234,7 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     if (count >= kFold) count = 1;
     bool last = false;
     write_rows(p, state, queries, lse, at);
-    discard_folded(p, queries);
+    discard_folded(p, queries, at);
     // Why a merge sees every partial, in the PTX memory model: the barrier puts the partials of all
     // threads of the unit before what this one does next, and its atomic on the query's counter is
     // a release at GPU scope, which is cumulative: it covers them all. The atomics on a counter are
@@ -205,12 +242,16 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     // and the second barrier hands that to the whole unit. One thread's pair costs far less than a
     // fence in each.
     if (!unit_any<S>(count > 1)) return;
-    if (count > 1) last = count_arrival(queries.arrivals(p)) + 1 == count;
+    if (count > 1) {
+        const UnitHeads heads(p, at, queries.thread);
+        const u32 rows = heads.end - heads.begin;
+        last = count_arrival(queries.arrivals(p), rows) + rows == count * p.group;
+    }
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;
     if (!unit_any<S>(last)) return;
     merge_queries({p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads}, queries.list(), queries.task().count,
-                  queries.task().kv_head, p.group_shift, kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
+                  queries.task().kv_head, p.group, p.group_inverse, kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
 }
 #else
 template <class S>

@@ -4,7 +4,7 @@
 #pragma once
 #include "epilogue.cuh"
 
-#if PS_FUSED && !PS_BESIDE
+#if PS_FUSED && !PS_BESIDE && PS_D <= 128
 // Reads the other partials where they are. A partial is a state whose maximum is its LSE and whose
 // sum is 1.
 template <class S>
@@ -15,12 +15,11 @@ __device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>
     const float own_sum = at.col_group == 0 && (at.lane & 3) == 0 ? 1.0f : 0.0f;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        u32 row = (kWarpUnit<S> ? at.lane >> 2 : at.row()) + r * 8;
-        u32 nth = row >> p.group_shift;
-        if (nth >= task.count) continue;
-        PackQuery q = queries.list()[nth];
+        const UnitRow row(p, at, r);
+        if (row.nth >= task.count) continue;
+        PackQuery q = queries.list()[row.nth];
         if (q.count < kFold) continue;
-        u32 head = (task.kv_head << p.group_shift) + (row & ((1u << p.group_shift) - 1));
+        u32 head = task.kv_head * p.group + row.head;
         u32 others = (q.count & ~kFold) - 1;
         const float* lse = p.part_lse + head;
         const float* out = p.part_out + (u64)head * kDim + at.col_group * S::kDims8 * 8;
@@ -72,7 +71,7 @@ struct StagedFold {
     static __device__ __forceinline__ u32 others(const DecodeParams& p, const TaskQueries<S>& queries,
                                                  const Position<S>& at) {
         u32 count = queries.task().count > 0 ? queries.list()[0].count : 0;
-        return count >= kFold && at.lane >> 2 >> p.group_shift == 0 ? (count & ~kFold) - 1 : 0;
+        return count >= kFold && at.lane >> 2 < p.group ? (count & ~kFold) - 1 : 0;
     }
 
     __device__ __forceinline__ StagedFold(const DecodeParams& p, const TaskQueries<S>& queries, const Position<S>& at,
@@ -81,7 +80,7 @@ struct StagedFold {
             unit_sync<S>();
             const u32 count = used ? others(p, queries, at) : 0;
             PackQuery q = queries.list()[0];
-            const float* from = p.part_lse + (queries.task().kv_head << p.group_shift) + (at.lane >> 2);
+            const float* from = p.part_lse + queries.task().kv_head * p.group + (at.lane >> 2);
 #pragma unroll
             for (u32 i = 0; i < kFoldPartials - 1; ++i) {
                 u32 slot = q.first + i + (q.first + i >= q.slot);
@@ -105,13 +104,13 @@ struct StagedFold {
                 state.o[j][0] *= shrink;
                 state.o[j][1] *= shrink;
             }
-            const u32 row = (at.warp << p.group_shift) + (at.lane >> 2);
+            const u32 row = at.warp * p.group + (at.lane >> 2);
 #pragma unroll
             for (u32 i = 0; i < kFoldPartials - 1; ++i) {
                 if (i >= count) break;
                 float w = top == -PS_INF ? 0.0f : exp2_fast(lse[i] * PS_LOG2E - top);
                 sum += w;
-                u32 from = stage + ((i * 4 << p.group_shift) + row) * (kDim * 4);
+                u32 from = stage + (i * 4 * p.group + row) * (kDim * 4);
 #pragma unroll
                 for (int j = 0; j < S::kDims8; j += 2) {
                     float v[4];

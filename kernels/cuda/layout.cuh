@@ -1,7 +1,7 @@
 // Compile-time shape of one kernel and its shared memory.
 //
 // The host defines before this file:
-//   PS_ARCH     compute capability times ten        PS_D        head dimension, 64 or 128
+//   PS_ARCH     compute capability times ten        PS_D        head dimension: 64, 128, 256
 //   PS_BF16     0 = f16, 1 = bf16                   PS_WARPS    consumer warps
 //   PS_STAGES   ring stages                         PS_TOKENS   largest n of the tile list
 //   PS_ROWS     largest m of the tile list          PS_TMA      bulk tensor copies (sm_90)
@@ -73,9 +73,9 @@ constexpr u32 kWideTiles = 0 PS_TILE_LIST(PS_WIDE_TILE);
 #undef PS_WIDE_TILE
 
 // A query's other partials are folded into the task that ends it when there are at most so
-// many in all. The bits from kFoldShift on of `PackQuery::count` say for which heads. Beside prefill
-// there are no registers for it.
-constexpr bool kFolds = PS_FUSED && !PS_BESIDE;
+// many in all. The bits from kFoldShift on of `PackQuery::count` say for which heads. Beside prefill,
+// and at head dimension 256, there are no registers for it.
+constexpr bool kFolds = PS_FUSED && !PS_BESIDE && kDim <= 128;
 constexpr u32 kFoldPartials = 4;
 constexpr u32 kFoldShift = 28;
 

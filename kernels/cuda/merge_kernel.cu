@@ -3,6 +3,9 @@
 #include "merge.cuh"
 #include "trace.cuh"
 
+// Partials of a row that are asked for at once: what the registers hold.
+constexpr int kBatch = PS_D > 128 ? 2 : 4;
+
 extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merge(const MergeParams p) {
 #if PS_TRACE
     // In shared memory: in registers they would make the merge spill.
@@ -15,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(PS_MERGE_THREADS, 2) packscope_merg
     for (u32 begin = warp * kRowsAtOnce; begin < p.q_heads; begin += PS_MERGE_THREADS / 32 * kRowsAtOnce) {
         const u32 head = begin + merge_lane_row();
         const bool real = head < p.q_heads;
-        const MergeState state = merge_row<4>(to, {first, real ? count : 0, head}, p.row_slots);
+        const MergeState state = merge_row<kBatch>(to, {first, real ? count : 0, head}, p.row_slots);
         // A partial that is written may be one that other lanes of its row have still to read.
         __syncwarp();
         if (real && row.w) write_partial(to, state, target, head);

@@ -70,7 +70,7 @@ struct alignas(64) DecodeParams {
     const PackQuery* pack_queries;  // queries of the packs, one run per pack
     const u32* block_ids;      // KV blocks of the packs, one run per pack
     const Entry* entries;      // [num_items], the work queue
-    u32* arrivals;             // [Q, Hkv], zero before and after each launch
+    u32* arrivals;             // [Q, Hkv], rows of partials that are there; zero before and after each launch
     u32* queue;                // [2]: next item, CTAs done; zero before and after
     u32* trace;                // records lost, 15 reserved words, then records: pack by pack, head by head,
                                // and those of the merges after them
@@ -80,18 +80,22 @@ struct alignas(64) DecodeParams {
     u32 num_items;
     u32 q_heads;
     u32 kv_heads;
-    u32 group_shift;           // log2(q_heads / kv_heads)
+    u32 group;                 // query heads of a KV head, at most 64
     u32 block_shift;           // log2(tokens per block)
     u32 box_shift;             // log2(tokens per bulk tensor copy)
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
     u32 read_once;             // 1: packs of few queries mark their KV to leave L2 first
-    u32 unused;
+    u32 group_inverse;         // 65,536 over the group, rounded up
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
 PS_ASSERT_OFFSET(DecodeParams, queries, 512);
 PS_ASSERT_OFFSET(DecodeParams, stride_block, 616);
 PS_ASSERT_OFFSET(DecodeParams, num_items, 640);
+
+// Query of row `row` of a tile, counted from the tile's first. The division is exact: a tile has fewer than 128 rows,
+// and rounding up adds less than 64 / 65,536 of a query a row.
+__device__ __forceinline__ u32 query_of_row(const DecodeParams& p, u32 row) { return row * p.group_inverse >> 16; }
 
 // One row of a merge: partials of one query, joined in order.
 struct alignas(16) MergeRow {
@@ -112,10 +116,9 @@ struct MergeParams {
     u32* trace;                // as in DecodeParams
     u32 trace_capacity;
     u32 q_heads;
-    u32 group_shift;
     u32 number;                // of this merge launch, from 0
     u32 trace_begin;           // place of the first row's record
-    u32 unused;
+    u32 unused[2];
 };
 static_assert(sizeof(MergeParams) == 80, "MergeParams is 80 bytes");
 

@@ -6,7 +6,8 @@
 //
 // The host defines before this file:
 //   PS_ARCH, PS_D, PS_BF16, PS_TRACE   as for decode (layout.cuh)
-//   PS_WGMMA    warpgroup mma and bulk tensor copies (sm_90a), else mma.sync and cp.async
+//   PS_WGMMA    warpgroup mma (sm_90a), else mma.sync
+//   PS_TMA      bulk tensor copies, else cp.async, token by token
 //   PS_SLIM     a CTA that leaves room on its SM for a decode CTA
 //   PS_ROWS     rows of a task           PS_TOKENS   tokens of a tile
 //   PS_STAGES   ring stages              PS_SHARED_BYTES  shared memory that the host gives

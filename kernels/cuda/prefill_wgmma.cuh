@@ -24,12 +24,18 @@ constexpr u32 kTileWarps = 2;
 constexpr u32 kQueryThreads = kWarpgroup - kTileWarps * 32;
 constexpr int kStageBytes = kTokens * kDim * 2;
 constexpr int kQueryBytes = kTaskRows * kDim * 2;
-static_assert(kTaskRows == 128 && (kTokens == 96 || kTokens == 128), "the warpgroup instructions below are for these");
+static_assert(kTaskRows == 128 && (kTokens == 64 || kTokens == 96 || kTokens == 128),
+              "the warpgroup instructions below are for these");
+// Arrivals that fill a stage: one for bulk copies, which count their bytes besides, else one of each thread that copies.
+constexpr u32 kFills = PS_TMA ? 1 : kTileWarps * 32;
 
 // Registers of a thread that fetches and of one that computes, once the warpgroups have shared what the CTA has: 3 * 168
 // for a full one, 3 * 120 for a slim one.
-constexpr int kFetchRegisters = PS_SLIM ? 24 : 40;
-constexpr int kComputeRegisters = PS_SLIM ? 168 : 232;
+constexpr int kFetchRegisters = (PS_SLIM ? 24 : 40) + (PS_TMA ? 0 : 16);
+constexpr int kComputeRegisters = (PS_SLIM ? 168 : 232) - (PS_TMA ? 0 : 8);
+
+// 16-byte copies of a thread that are prepared together, where there are no bulk copies.
+constexpr int kCopiesAtOnce = PS_SLIM ? 1 : 4;
 
 // Named barriers, behind that of the whole CTA.
 constexpr int kFetchBarrier = 1;
@@ -52,7 +58,7 @@ struct PrefillScratch {
     // By one thread, before all others begin.
     __device__ __forceinline__ void init() {
         for (int i = 0; i < kStages; ++i) {
-            barrier_init(smem_address(&full[i]), 1);
+            barrier_init(smem_address(&full[i]), kFills);
             barrier_init(smem_address(&empty[i]), kConsumerWarps);
         }
         for (int i = 0; i < kTasks; ++i) {
@@ -93,6 +99,7 @@ struct PrefillFetch {
     __device__ __forceinline__ PrefillFetch(const PrefillParams& params, PrefillShared& memory)
         : p(params), shared(memory), thread(threadIdx.x), query_parity(1) {}
 
+#if PS_TMA
     // This thread copies half `part % kHalves` of box `part / kHalves` of each tile. Its number is read anew: in a slim
     // CTA 24 registers have to do.
     static constexpr u32 kHalves = kDim / 64;
@@ -129,17 +136,59 @@ struct PrefillFetch {
         }
         cursor.advance();
     }
+#else
+    // Each of the two warps copies half of a tile's tokens, and its lanes hold their blocks.
+    static constexpr u32 kWarpTokens = kTokens / kTileWarps, kParts = (kWarpTokens + 31) / 32;
+
+    // One K or V tile by 16-byte copies, token by token, since a block may hold any number of them. Tokens past the last
+    // are not fetched.
+    __device__ __forceinline__ void load_tile(const u16* cache, const PrefillTask& task, u32 tile) {
+        constexpr u32 kTokensPerCopy = 32 / kRowChunks, kPartTokens = kWarpTokens < 32 ? kWarpTokens : 32;
+        const u32 lane = thread & 31, first = (thread >> 5) * kWarpTokens, chunk = lane % kRowChunks;
+        const u32 begin = task.kv_begin + tile * kTokens + first, end = task.kv_begin + task.tokens;
+        u32 blocks[kParts];
+#pragma unroll
+        for (u32 part = 0; part < kParts; ++part) {
+            const u32 token = begin + part * 32 + lane;
+            blocks[part] = token < end ? __ldg(p.block_ids + task.block_begin + (token >> p.block_shift)) : 0;
+        }
+        barrier_wait(smem_address(&shared.scratch.empty[cursor.stage]), cursor.parity ^ 1);
+        __syncwarp();
+        const u32 base = smem_address(shared.ring[cursor.stage]);
+        const u16* from_head = cache + task.kv_head * p.stride_head + chunk * 8;
+#pragma unroll
+        for (u32 part = 0; part < kParts; ++part) {
+#pragma unroll kCopiesAtOnce
+            for (u32 i = 0; i < kPartTokens && part * 32 + i < kWarpTokens; i += kTokensPerCopy) {
+                const u32 of_part = i + lane / kRowChunks, row = first + part * 32 + of_part, token = begin + part * 32 + of_part;
+                const u32 block = __shfl_sync(0xffffffffu, blocks[part], of_part);
+                const u64 at = block * p.stride_block + (token & ((1u << p.block_shift) - 1)) * p.stride_token;
+                if (token < end) copy_16(tile_address<kTokens>(base, row, chunk), from_head + at, true);
+            }
+        }
+        barrier_arrive_on_copies(smem_address(&shared.scratch.full[cursor.stage]));
+        cursor.advance();
+    }
+#endif
 
     // The blocks of a tile are asked for before its stage is free; those of many tiles share a cache line.
     __device__ __forceinline__ void load_kv(const PrefillTask& task) {
         const int last = (int)task.tiles() - 1;
 #pragma unroll 1
         for (int tile = last; tile >= 0; --tile) {
-            load_tile(&p.k_map, task, tile);
-            if (tile < last) load_tile(&p.v_map, task, tile + 1);
+            load_tile(k_cache(), task, tile);
+            if (tile < last) load_tile(v_cache(), task, tile + 1);
         }
-        if (last >= 0) load_tile(&p.v_map, task, 0);
+        if (last >= 0) load_tile(v_cache(), task, 0);
     }
+
+#if PS_TMA
+    __device__ __forceinline__ const TensorMap* k_cache() const { return &p.k_map; }
+    __device__ __forceinline__ const TensorMap* v_cache() const { return &p.v_map; }
+#else
+    __device__ __forceinline__ const u16* k_cache() const { return p.k; }
+    __device__ __forceinline__ const u16* v_cache() const { return p.v; }
+#endif
 
     // By the other warps: Q for the consumers, once they have given back that before.
     __device__ __forceinline__ void hand_queries(const PrefillTask& task) {
@@ -163,10 +212,12 @@ struct PrefillFetch {
     }
 
     __device__ __forceinline__ void run() {
+#if PS_TMA
         if (thread == 0) {
             prefetch_map(&p.k_map);
             prefetch_map(&p.v_map);
         }
+#endif
         RingCursor<kTasks> at;
 #pragma unroll 1
         for (;; at.advance()) {
@@ -200,6 +251,8 @@ struct PrefillConsumer {
 
     __device__ __forceinline__ void wait_stage(const RingCursor<kStages>& at) {
         barrier_wait(smem_address(&shared.scratch.full[at.stage]), at.parity);
+        // What ordinary copies brought, the tensor cores read.
+        if (!PS_TMA) fence_async_proxy();
     }
     __device__ __forceinline__ void release_stage(u32 number) {
         if (lane == 0) barrier_arrive(smem_address(&shared.scratch.empty[number]));
@@ -216,8 +269,10 @@ struct PrefillConsumer {
             const u64 a = descriptor_at(q, half * kTaskRows + step), b = descriptor_at(t, half * kTokens + step);
             if constexpr (kTokens == 128) {
                 warpgroup_mma_128(s, a, b, k > 0);
-            } else {
+            } else if constexpr (kTokens == 96) {
                 warpgroup_mma_96(s, a, b, k > 0);
+            } else {
+                warpgroup_mma_64(s, a, b, k > 0);
             }
         }
         warpgroup_commit();
@@ -230,10 +285,13 @@ struct PrefillConsumer {
         warpgroup_fence();
 #pragma unroll
         for (int k = 0; k < kTokens / 16; ++k) {
-            if constexpr (kDim == 128) {
-                warpgroup_mma_transposed_128(o, weights[k], descriptor_at(t, k * 2048));
-            } else {
+            if constexpr (kDim == 64) {
                 warpgroup_mma_transposed_64(o, weights[k], descriptor_at(t, k * 2048));
+            } else {
+#pragma unroll
+                for (int d = 0; d < kDim; d += 128) {
+                    warpgroup_mma_transposed_128(o + d / 8, weights[k], descriptor_at(t, d * (kTokens * 2) + k * 2048));
+                }
             }
         }
         warpgroup_commit();

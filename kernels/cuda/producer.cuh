@@ -3,6 +3,9 @@
 #pragma once
 #include "scout.cuh"
 
+// Copies of a lane that are prepared together, where there are no bulk copies.
+constexpr int kCopiesAtOnce = PS_BESIDE ? 1 : 4;
+
 struct Producer {
     const DecodeParams& p;
     SharedMemory& shared;
@@ -89,7 +92,7 @@ struct Producer {
     // The other partials of the task's one query, for the heads of `folds`.
     __device__ __forceinline__ void load_partials(const Task& task) {
         const u32 slot = task.query.y, first = task.query.z, others = task.query.w - 1;
-        const u32 bytes = (kDim * 4) << p.group_shift;
+        const u32 bytes = kDim * 4 * p.group;
         wait_empty();
         const u32 bar = full();
         if (lane == 0) barrier_expect(bar, __popc(task.folds) * others * bytes);
@@ -97,7 +100,7 @@ struct Producer {
         const u32 head = lane & 3, nth = lane >> 2;
         if (nth < others && (task.folds >> head & 1)) {
             u32 from = first + nth + (first + nth >= slot);
-            u64 row = (u64)from * p.q_heads + ((task.kv_head + head) << p.group_shift);
+            u64 row = (u64)from * p.q_heads + (task.kv_head + head) * p.group;
             copy_rows(stage() + lane * bytes, p.part_out + row * kDim, bytes, bar);
         }
         cursor.advance();
@@ -140,23 +143,42 @@ struct Producer {
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
 #else
-    // One K or V tile by 16-byte copies. Lane u knows where unit u of 16 rows begins: 16
-    // tokens of one head.
+    // Registers in which the lanes hold the blocks of a tile's tokens.
     template <class S>
-    __device__ __forceinline__ void load_tile(const u16* cache, u32 units, u64 unit_base) {
-        constexpr u32 kChunks = kDim / 8;
-        constexpr u32 kRowsPerCopy = 32 / kChunks;
-        wait_empty();
-        u32 base = stage();
-        u32 row_in_copy = lane / kChunks, chunk = lane % kChunks;
-#pragma unroll 1
-        for (u32 unit = 0; unit < units; ++unit) {
-            u64 from = __shfl_sync(0xffffffffu, unit_base, unit) + chunk * 8;
+    static constexpr int kParts = (S::kTokens + 31) / 32;
+
+    // Lane i gets the blocks of tokens i, i + 32, ... of the tile that begins at token `begin`.
+    template <class S>
+    __device__ __forceinline__ void find_blocks(u32 (&blocks)[kParts<S>], const Task& task, u32 begin) {
 #pragma unroll
-            for (u32 row = 0; row < 16; row += kRowsPerCopy) {
-                u32 in_unit = row + row_in_copy;
-                copy_16(tile_address<S::kN>(base, unit * 16 + in_unit, chunk),
-                        cache + from + in_unit * p.stride_token, true);
+        for (int part = 0; part < kParts<S>; ++part) blocks[part] = block_at(task, begin + part * 32 + lane, 0);
+    }
+
+    // One K or V tile by 16-byte copies, token by token, since a block may hold any number of them. Tokens past the
+    // last are not fetched.
+    template <class S>
+    __device__ __forceinline__ void load_tile(const u16* cache, const Task& task, const u32 (&blocks)[kParts<S>],
+                                              u32 begin) {
+        constexpr u32 kChunks = kDim / 8, kTokensPerCopy = 32 / kChunks;
+        constexpr u32 kPartTokens = S::kTokens < 32 ? S::kTokens : 32;
+        const u32 chunk = lane % kChunks, left = task.kv_tokens - begin, in_block = (1u << p.block_shift) - 1;
+        const u16* from_head = cache + task.kv_head * p.stride_head + chunk * 8;
+        wait_empty();
+        const u32 base = stage();
+#pragma unroll
+        for (int part = 0; part < kParts<S>; ++part) {
+#pragma unroll kCopiesAtOnce
+            for (u32 i = 0; i < kPartTokens; i += kTokensPerCopy) {
+                const u32 of_part = i + lane / kChunks, token = part * 32 + of_part;
+                const u32 block = __shfl_sync(0xffffffffu, blocks[part], of_part);
+                const u16* from = from_head + block * p.stride_block + ((begin + token) & in_block) * p.stride_token;
+#pragma unroll
+                for (u32 head = 0; head < S::kHeads; ++head) {
+                    if (token < left && head < task.heads) {
+                        copy_16(tile_address<S::kN>(base, head * S::kTokens + token, chunk),
+                                from + head * p.stride_head, true);
+                    }
+                }
             }
         }
         warp_arrive_on_copies(full(), lane);
@@ -164,22 +186,19 @@ struct Producer {
         count_issued();
     }
 
+    // All tiles of the task; the blocks of the next are asked for before this one is fetched.
     template <class S, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
+        u32 later[kParts<S>];
+        find_blocks<S>(later, task, 0);
 #pragma unroll 1
         for (u32 begin = 0; begin < task.kv_tokens; begin += S::kTokens) {
-            u32 left = task.kv_tokens - begin;
-            u32 units = S::kPerWarp ? task.heads : left >= S::kN ? S::kN / 16 : (left + 15) / 16;
-            u64 unit_base = 0;
-            if (lane < units) {
-                u32 token = begin + (S::kPerWarp ? 0 : lane * 16);
-                u32 block = block_at(task, token >> p.block_shift, p.block_shift);
-                u32 within = token & ((1u << p.block_shift) - 1);
-                unit_base = block * p.stride_block + (task.kv_head + (S::kPerWarp ? lane : 0)) * p.stride_head +
-                            within * p.stride_token;
-            }
-            load_tile<S>(p.k, units, unit_base);
-            load_tile<S>(p.v, units, unit_base);
+            u32 blocks[kParts<S>];
+#pragma unroll
+            for (int part = 0; part < kParts<S>; ++part) blocks[part] = later[part];
+            find_blocks<S>(later, task, begin + S::kTokens);
+            load_tile<S>(p.k, task, blocks, begin);
+            load_tile<S>(p.v, task, blocks, begin);
             if (begin == 0) queries();
         }
         if (task.kv_tokens == 0) queries();

@@ -79,7 +79,8 @@ impl<'a> Builder<'a> {
             stride_token,
             q_heads: shape.q_heads,
             kv_heads: shape.kv_heads,
-            group_shift: shape.group().trailing_zeros(),
+            group: shape.group(),
+            group_inverse: 65_536_u32.div_ceil(shape.group().max(1)),
             block_shift: shape.block_size.trailing_zeros(),
             scale_log2: shape.scale * std::f32::consts::LOG2_E,
             // Marking costs 3 % of the bandwidth and keeps partials in L2: only where there are some.
@@ -173,6 +174,7 @@ impl<'a> Builder<'a> {
     ) -> Result<(KernelSpec, Function), KernelError> {
         let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, self.traces());
         spec.beside_prefill = beside;
+        spec.small_blocks = self.shape.small_blocks();
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
         spec.defines.clone_from(&self.options.defines);
         let function = self.gpu.load(&self.compiler.decode(&spec)?)?;
@@ -188,7 +190,7 @@ impl<'a> Builder<'a> {
     ) -> Result<Ready, KernelError> {
         let (gpu, shape, cache) = (self.gpu, self.shape, self.cache);
         let mut params = self.decode;
-        if gpu.arch().bulk_copies() {
+        if spec.bulk_copies(&gpu.arch()) {
             // One box serves all tiles of the kernel: it divides the block and every n.
             let shared = spec.tiles.iter().filter(|t| t.heads_together() == 1);
             let tokens = shared.map(|t| t.n).fold(shape.block_size, u32::min);
@@ -222,10 +224,9 @@ impl<'a> Builder<'a> {
             trace: base.trace,
             trace_capacity: base.trace_capacity,
             q_heads: shape.q_heads,
-            group_shift: shape.group().trailing_zeros(),
             number: self.merges,
             trace_begin: self.plan.merge_places(shape) + self.merged_rows,
-            unused: 0,
+            unused: [0; 2],
         };
         let grid = rows.len() as u32;
         self.merges += 1;
@@ -238,6 +239,7 @@ impl<'a> Builder<'a> {
         let (gpu, shape, cache, base) = (self.gpu, self.shape, self.cache, self.decode);
         let spec = PrefillSpec {
             slim: launch.beside,
+            small_blocks: shape.small_blocks(),
             defines: self.options.defines.clone(),
             ..PrefillSpec::new(shape.head_dim, shape.dtype, self.traces())
         };
@@ -276,7 +278,7 @@ impl<'a> Builder<'a> {
             num_folded,
             ..PrefillParams::default()
         };
-        if self.compiler.arch().warpgroups() {
+        if spec.bulk_copies(self.compiler.arch()) {
             let tokens = spec.box_tokens(self.compiler.arch(), shape.block_size);
             params.box_shift = tokens.trailing_zeros();
             params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;

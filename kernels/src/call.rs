@@ -134,12 +134,7 @@ impl Call {
         plan: &PlanArrays<'_>,
         options: &CallOptions,
     ) -> Result<Self, KernelError> {
-        // A prefill kernel takes any group.
-        if plan.packs.is_empty() {
-            shape.check_cache()?;
-        } else {
-            shape.check()?;
-        }
+        shape.check()?;
         plan.check(shape, cache.blocks)?;
         let rows = plan.rows() as usize * shape.q_heads as usize;
         let values = rows * shape.head_dim as usize;

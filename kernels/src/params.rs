@@ -74,13 +74,13 @@ pub(crate) struct DecodeParams {
     pub(crate) num_items: u32,
     pub(crate) q_heads: u32,
     pub(crate) kv_heads: u32,
-    pub(crate) group_shift: u32,
+    pub(crate) group: u32,
     pub(crate) block_shift: u32,
     pub(crate) box_shift: u32,
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
     pub(crate) read_once: u32,
-    pub(crate) unused: u32,
+    pub(crate) group_inverse: u32,
 }
 
 /// One row of a merge: partials of one query, joined in order.
@@ -109,10 +109,9 @@ pub(crate) struct MergeParams {
     pub(crate) trace: u64,
     pub(crate) trace_capacity: u32,
     pub(crate) q_heads: u32,
-    pub(crate) group_shift: u32,
     pub(crate) number: u32,
     pub(crate) trace_begin: u32,
-    pub(crate) unused: u32,
+    pub(crate) unused: [u32; 2],
 }
 
 /// Some query rows of a prefill chunk over a range of KV, for every query head.

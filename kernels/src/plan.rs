@@ -37,47 +37,47 @@ impl Tile {
 pub struct DecodeShape {
     /// Query heads.
     pub q_heads: u32,
-    /// KV heads; divides `q_heads`, the quotient being 1, 2, 4, 8 or 16 for decode and any number for prefill.
+    /// KV heads; divides `q_heads`, the quotient being at most [`Self::LARGEST_GROUP`].
     pub kv_heads: u32,
-    /// Head dimension, 64 or 128.
+    /// Head dimension, 64, 128 or 256.
     pub head_dim: u32,
     /// Element type.
     pub dtype: Dtype,
-    /// Tokens per KV block: 16, 32, 64, 128 or 256.
+    /// Tokens per KV block: a power of two, at most 256.
     pub block_size: u32,
     /// Softmax scale, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
 }
 
 impl DecodeShape {
+    /// Most query heads per KV head: the rows of the tallest decode tile.
+    pub const LARGEST_GROUP: u32 = 64;
+
+    /// Fewest tokens of a block that a bulk copy is worth.
+    pub(crate) const BULK_BLOCK: u32 = 16;
+
+    /// Whether the blocks are too small for bulk copies.
+    pub(crate) fn small_blocks(&self) -> bool {
+        self.block_size < Self::BULK_BLOCK
+    }
+
     /// Query heads per KV head.
     pub fn group(&self) -> u32 {
         self.q_heads / self.kv_heads.max(1)
     }
 
+    /// What every kernel asks for.
     pub(crate) fn check(&self) -> Result<(), KernelError> {
-        self.check_cache()?;
-        if !matches!(self.group(), 1 | 2 | 4 | 8 | 16) {
-            return Err(self.bad_heads());
-        }
-        Ok(())
-    }
-
-    fn bad_heads(&self) -> KernelError {
-        KernelError::Unsupported(format!("{} query heads over {} KV heads", self.q_heads, self.kv_heads))
-    }
-
-    /// What every kernel asks for; any number of query heads may share a KV head.
-    pub(crate) fn check_cache(&self) -> Result<(), KernelError> {
         let bad = |what: String| Err(KernelError::Unsupported(what));
-        if self.kv_heads == 0 || self.q_heads == 0 || !self.q_heads.is_multiple_of(self.kv_heads) {
-            return Err(self.bad_heads());
+        let divides = self.kv_heads > 0 && self.q_heads > 0 && self.q_heads.is_multiple_of(self.kv_heads);
+        if !divides || self.group() > Self::LARGEST_GROUP {
+            return bad(format!("{} query heads over {} KV heads", self.q_heads, self.kv_heads));
         }
-        if !matches!(self.head_dim, 64 | 128) {
-            return bad(format!("head dimension {}; 64 and 128 exist", self.head_dim));
+        if !matches!(self.head_dim, 64 | 128 | 256) {
+            return bad(format!("head dimension {}; 64, 128 and 256 exist", self.head_dim));
         }
-        if !matches!(self.block_size, 16 | 32 | 64 | 128 | 256) {
-            return bad(format!("KV blocks of {} tokens; 16, 32, 64, 128 and 256 exist", self.block_size));
+        if !self.block_size.is_power_of_two() || self.block_size > 256 {
+            return bad(format!("KV blocks of {} tokens; powers of two from 1 to 256 exist", self.block_size));
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Arch {
 pub struct KernelSpec {
     /// Tiles that the kernel can run.
     pub tiles: Vec<Tile>,
-    /// Head dimension, 64 or 128.
+    /// Head dimension, 64, 128 or 256.
     pub head_dim: u32,
     /// Element type.
     pub dtype: Dtype,
@@ -76,6 +76,8 @@ pub struct KernelSpec {
     pub trace: bool,
     /// Runs beside slim prefill CTAs (see [`PrefillSpec::slim`]), in what they leave of each SM; only where `fused`.
     pub beside_prefill: bool,
+    /// For KV blocks too small for bulk copies: tiles come token by token, and no warpgroup instruction reads them.
+    pub small_blocks: bool,
     /// CTAs that are to share an SM.
     pub ctas_per_sm: u32,
     /// Ring stages, or 0 to take as many as fit.
@@ -88,8 +90,18 @@ impl KernelSpec {
     /// The usual kernel for these tiles.
     pub fn new(tiles: &[Tile], head_dim: u32, dtype: Dtype, fused: bool, trace: bool) -> Self {
         let ctas_per_sm = Self::usual_residency(tiles, head_dim, fused);
-        let (tiles, beside_prefill) = (tiles.to_vec(), false);
-        Self { tiles, head_dim, dtype, fused, trace, beside_prefill, ctas_per_sm, stages: 0, defines: Vec::new() }
+        Self {
+            tiles: tiles.to_vec(),
+            head_dim,
+            dtype,
+            fused,
+            trace,
+            beside_prefill: false,
+            small_blocks: false,
+            ctas_per_sm,
+            stages: 0,
+            defines: Vec::new(),
+        }
     }
 
     /// The usual fused kernel for these tiles beside prefill.
@@ -112,7 +124,17 @@ impl KernelSpec {
     /// and 64 rows would spill at two CTAs per SM.
     pub(crate) fn least_residency(&self, arch: &Arch) -> u32 {
         let wide = self.tiles.iter().any(|t| t.m == 64 || t.heads_together() > 1);
-        if arch.capability != 90 && wide { 1 } else { self.ctas_per_sm }
+        if !self.warpgroups(arch) && wide { 1 } else { self.ctas_per_sm }
+    }
+
+    /// Whether tiles arrive by bulk tensor copies.
+    pub(crate) fn bulk_copies(&self, arch: &Arch) -> bool {
+        arch.bulk_copies() && !self.small_blocks
+    }
+
+    /// Whether tiles of 64 rows are computed by warpgroup instructions.
+    fn warpgroups(&self, arch: &Arch) -> bool {
+        arch.warpgroups() && !self.small_blocks
     }
 
     /// Warps that compute; others fetch.
@@ -241,8 +263,8 @@ impl KernelSpec {
             format!("-DPS_TOKENS={}", self.tokens()),
             format!("-DPS_ROWS={}", self.rows()),
             format!("-DPS_P_HALVES={}", self.p_halves()),
-            format!("-DPS_TMA={}", u32::from(arch.bulk_copies())),
-            format!("-DPS_WGMMA={}", u32::from(arch.warpgroups())),
+            format!("-DPS_TMA={}", u32::from(self.bulk_copies(arch))),
+            format!("-DPS_WGMMA={}", u32::from(self.warpgroups(arch))),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
             format!("-DPS_MIN_CTAS={}", if self.beside_prefill { 0 } else { residency }),
@@ -259,12 +281,14 @@ impl KernelSpec {
 /// One prefill kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PrefillSpec {
-    /// Head dimension, 64 or 128.
+    /// Head dimension, 64, 128 or 256.
     pub head_dim: u32,
     /// Element type.
     pub dtype: Dtype,
     /// Writes trace records.
     pub trace: bool,
+    /// For KV blocks too small for bulk copies: tiles come token by token.
+    pub small_blocks: bool,
     /// Leaves room on each SM for a decode CTA (see [`KernelSpec::beside_prefill`]), by shorter tiles and fewer
     /// registers; only with warpgroup instructions.
     pub slim: bool,
@@ -275,7 +299,7 @@ pub struct PrefillSpec {
 impl PrefillSpec {
     /// The usual kernel.
     pub fn new(head_dim: u32, dtype: Dtype, trace: bool) -> Self {
-        Self { head_dim, dtype, trace, slim: false, defines: Vec::new() }
+        Self { head_dim, dtype, trace, small_blocks: false, slim: false, defines: Vec::new() }
     }
 
     /// The kernel that decode may run beside.
@@ -292,13 +316,21 @@ impl PrefillSpec {
     pub const ROWS: u32 = 128;
 
     /// KV tokens that a CTA computes at a time. Without warpgroup instructions the fragments of K and V take registers
-    /// too.
+    /// too; so do copies token by token of the few that a slim CTA has; and at head dimension 256 half of the registers
+    /// hold the output.
     pub fn tokens(&self, arch: &Arch) -> u32 {
-        match (self.warpgroups(arch), self.slim) {
+        let tokens = match (self.warpgroups(arch), self.slim) {
+            (true, true) if self.small_blocks => 64,
             (true, true) => 96,
             (true, false) => 128,
             (false, _) => 64,
-        }
+        };
+        if self.head_dim > 128 { tokens / 2 } else { tokens }
+    }
+
+    /// Whether tiles arrive by bulk tensor copies.
+    pub(crate) fn bulk_copies(&self, arch: &Arch) -> bool {
+        self.warpgroups(arch) && !self.small_blocks
     }
 
     /// Tokens of a bulk copy from blocks of `block` tokens: it divides the block and the tile.
@@ -342,6 +374,12 @@ impl PrefillSpec {
 
     /// Preprocessor definitions for this architecture.
     pub(crate) fn options(&self, arch: &Arch) -> Result<Vec<String>, KernelError> {
+        if self.slim && self.head_dim > 128 {
+            return Err(KernelError::Unsupported(format!(
+                "prefill that leaves room for decode at head dimension {}",
+                self.head_dim
+            )));
+        }
         if self.slim && !self.warpgroups(arch) {
             return Err(KernelError::Unsupported(format!("prefill that leaves room for decode on {}", arch.name())));
         }
@@ -351,6 +389,7 @@ impl PrefillSpec {
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
             format!("-DPS_WGMMA={}", u32::from(self.warpgroups(arch))),
+            format!("-DPS_TMA={}", u32::from(self.bulk_copies(arch))),
             format!("-DPS_SLIM={}", u32::from(self.slim)),
             format!("-DPS_ROWS={}", Self::ROWS),
             format!("-DPS_TOKENS={}", self.tokens(arch)),
