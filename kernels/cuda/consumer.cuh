@@ -25,6 +25,13 @@ struct Consumer {
         return smem_address(shared.ring[cursor.stage]);
     }
 
+    // The same for warpgroup instructions, which read what ordinary copies may have brought.
+    __device__ __forceinline__ u32 wait_tensor_stage() {
+        const u32 stage = wait_stage();
+        if (!PS_TMA) fence_async_proxy();
+        return stage;
+    }
+
     // Gives the stage back: one arrival for each warp, or one for each lane (`kReleases`). The
     // fence orders what this warp did there by ordinary accesses before the bulk copy that comes
     // next: without it, a warp that runs ahead was seen to have its tile overwritten while its
@@ -48,7 +55,9 @@ struct Consumer {
     // The same for a stage that only warpgroup instructions have read and that have been waited for:
     // they are of the copies' own proxy.
     __device__ __forceinline__ void release_read_stage(u32 stage) {
-        if ((threadIdx.x & 31) == 0) barrier_arrive(smem_address(&shared.scratch.empty[stage]));
+        if (kReleases == kConsumers || (threadIdx.x & 31) == 0) {
+            barrier_arrive(smem_address(&shared.scratch.empty[stage]));
+        }
     }
 
     // The rows of Q of the next task and what comes with them. Every lane gives them back: all have
@@ -65,8 +74,8 @@ struct Consumer {
     __device__ __forceinline__ void release_queries() { barrier_arrive(smem_address(&shared.scratch.query_empty)); }
 
     // Tile after tile: QK, softmax, PV.
-    template <class S>
-    __device__ __forceinline__ void tiles(RowState<S>& state, const u32 (&q)[kDim / 16][4], u32 tokens,
+    template <class S, int kSteps>
+    __device__ __forceinline__ void tiles(RowState<S>& state, const u32 (&q)[kSteps][4], u32 tokens,
                                           const Position<S>& at, TraceSpan& span) {
 #pragma unroll 1
         for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
@@ -74,7 +83,11 @@ struct Consumer {
             float s[S::kTokens8][4], shrink[2];
             u32 k_stage = wait_stage();
             if (begin == 0) span.first_tile();
-            scores<S>(s, q, k_stage, at);
+            if constexpr (S::kQueriesStay) {
+                scores_of_staying<S>(s, smem_address(shared.queries), k_stage, at);
+            } else {
+                scores<S>(s, q, k_stage, at);
+            }
             release_stage();
             softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, valid, at);
             rescale(state, shrink);
@@ -104,7 +117,7 @@ struct Consumer {
         if (tokens == 0) return release_queries();
         float s[S::kTokens8][4], shrink[2];
         u32 weights[4][4];
-        u32 stage = wait_stage();
+        u32 stage = wait_tensor_stage();
         span.first_tile();
         warpgroup_begin_scores(s, queries, stage);
         warpgroup_wait<0>();
@@ -115,9 +128,9 @@ struct Consumer {
 #pragma unroll 1
         for (; tokens > S::kTokens; tokens -= S::kTokens) {
             const u32 k_stage = cursor.stage;
-            warpgroup_begin_scores(s, queries, wait_stage());
+            warpgroup_begin_scores(s, queries, wait_tensor_stage());
             cursor.advance();
-            warpgroup_begin_accumulate(state.o, weights, wait_stage());
+            warpgroup_begin_accumulate(state.o, weights, wait_tensor_stage());
             warpgroup_wait<1>();
             release_read_stage(k_stage);
             softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens - S::kTokens, at);
@@ -128,7 +141,7 @@ struct Consumer {
             pack_weights(weights, s);
         }
         release_queries();
-        stage = wait_stage();
+        stage = wait_tensor_stage();
         if (tokens < S::kTokens) clear_tail<S>(stage, tokens, at);
         warpgroup_begin_accumulate(state.o, weights, stage);
         warpgroup_wait<0>();
@@ -181,8 +194,8 @@ struct Consumer {
         TaskQueries<S> queries(p, scratch, info, at);
         u32 tokens = info.kv_tokens;
         const bool fold_stage = kFoldStage<S> && info.fold_stage != 0;
-        u32 q[S::kWgmma || S::kLean ? 1 : kDim / 16][4];
-        if constexpr (!S::kWgmma && !S::kLean) {
+        u32 q[S::kQueriesStay || S::kLean ? 1 : kDim / 16][4];
+        if constexpr (!S::kQueriesStay && !S::kLean) {
             load_q<S>(q, smem_address(shared.queries), at);
             release_queries();
         }
@@ -195,6 +208,7 @@ struct Consumer {
 #endif
         } else {
             tiles(state, q, tokens, at, span);
+            if constexpr (S::kQueriesStay) release_queries();
         }
         span.main_done();
         // Read anew on Hopper: what follows from it would otherwise be kept in registers during the

@@ -43,12 +43,16 @@ struct RowState {
     }
 };
 
+// 16 dimensions of the rows of Q that a warp computes.
+template <class S>
+__device__ __forceinline__ void load_q_step(u32 (&q)[4], u32 stage, int step, const Position<S>& at) {
+    load_matrices(q, tile_address<S::kM>(stage, at.row_group * 16 + (at.lane & 15), step * 2 + (at.lane >> 4)));
+}
+
 template <class S>
 __device__ __forceinline__ void load_q(u32 (&q)[kDim / 16][4], u32 stage, const Position<S>& at) {
 #pragma unroll
-    for (int k = 0; k < kDim / 16; ++k) {
-        load_matrices(q[k], tile_address<S::kM>(stage, at.row_group * 16 + (at.lane & 15), k * 2 + (at.lane >> 4)));
-    }
+    for (int k = 0; k < kDim / 16; ++k) load_q_step<S>(q[k], stage, k, at);
 }
 
 template <class S>
@@ -68,6 +72,28 @@ __device__ __forceinline__ void scores(float (&s)[S::kTokens8][4], const u32 (&q
         }
 #pragma unroll
         for (int c = 0; c < 4; ++c) s[j][c] = even[c] + odd[c];
+    }
+}
+
+// The same with rows of Q that stay in shared memory.
+template <class S>
+__device__ __forceinline__ void scores_of_staying(float (&s)[S::kTokens8][4], u32 queries, u32 stage,
+                                                  const Position<S>& at) {
+#pragma unroll
+    for (int j = 0; j < S::kTokens8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+#pragma unroll
+    for (int k = 0; k < kDim / 32; ++k) {
+        u32 q[2][4];
+        load_q_step<S>(q[0], queries, 2 * k, at);
+        load_q_step<S>(q[1], queries, 2 * k + 1, at);
+#pragma unroll
+        for (int j = 0; j < S::kTokens8; ++j) {
+            u32 b[4];
+            const u32 token = ((S::kPerWarp ? at.warp : at.col_group) * S::kTokens8 + j) * 8 + (at.lane & 7);
+            load_matrices(b, tile_address<S::kN>(stage, token, k * 4 + (at.lane >> 3)));
+            mma_16x8x16(s[j], q[0], b[0], b[1]);
+            mma_16x8x16(s[j], q[1], b[2], b[3]);
+        }
     }
 }
 

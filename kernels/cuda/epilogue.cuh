@@ -234,7 +234,7 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     if (count >= kFold) count = 1;
     bool last = false;
     write_rows(p, state, queries, lse, at);
-    discard_folded(p, queries, at);
+    if constexpr (kFolds) discard_folded(p, queries, at);
     // Why a merge sees every partial, in the PTX memory model: the barrier puts the partials of all
     // threads of the unit before what this one does next, and its atomic on the query's counter is
     // a release at GPU scope, which is cumulative: it covers them all. The atomics on a counter are

@@ -7,6 +7,9 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kTileBytes = kTokens * kDim * 2;
 constexpr int kQueryBytes = kTaskRows * kDim * 2;
+// Whether the rows of Q stay in shared memory, since there are no registers for them.
+constexpr bool kQueriesStay = kDim > 128;
+constexpr int kQuerySteps = kQueriesStay ? 1 : kDim / 16;  // 16 dimensions each, in registers
 static_assert(kTaskRows == kWarps * 16, "a warp has 16 rows");
 static_assert(kStages == 2, "one tile is computed, one is on its way");
 
@@ -71,15 +74,18 @@ struct PrefillWarps {
         }
     }
 
-    __device__ __forceinline__ void load_q(u32 (&q)[kDim / 16][4]) {
-#pragma unroll
-        for (int k = 0; k < kDim / 16; ++k) {
-            const u32 row = warp * 16 + (lane & 15), chunk = k * 2 + (lane >> 4);
-            load_matrices(q[k], tile_address<kTaskRows>(smem_address(shared.queries), row, chunk));
-        }
+    __device__ __forceinline__ void load_q_step(u32 (&q)[4], int step) {
+        const u32 row = warp * 16 + (lane & 15), chunk = step * 2 + (lane >> 4);
+        load_matrices(q, tile_address<kTaskRows>(smem_address(shared.queries), row, chunk));
     }
 
-    __device__ __forceinline__ void scores(float (&s)[kTokens8][4], const u32 (&q)[kDim / 16][4], u32 stage) {
+    __device__ __forceinline__ void load_q(u32 (&q)[kQuerySteps][4]) {
+#pragma unroll
+        for (int k = 0; k < kQuerySteps; ++k) load_q_step(q[k], k);
+    }
+
+    __device__ __forceinline__ void scores(float (&s)[kTokens8][4], const u32 (&q)[kQuerySteps][4], u32 stage) {
+        if (kQueriesStay) return scores_of_staying(s, stage);
         const u32 base = smem_address(shared.k[stage]);
 #pragma unroll
         for (int j = 0; j < kTokens8; ++j) {
@@ -88,8 +94,27 @@ struct PrefillWarps {
             for (int k = 0; k < kDim / 32; ++k) {
                 u32 b[4];
                 load_matrices(b, tile_address<kTokens>(base, j * 8 + (lane & 7), k * 4 + (lane >> 3)));
-                mma_16x8x16(s[j], q[2 * k], b[0], b[1]);
-                mma_16x8x16(s[j], q[2 * k + 1], b[2], b[3]);
+                mma_16x8x16(s[j], q[2 * k % kQuerySteps], b[0], b[1]);
+                mma_16x8x16(s[j], q[(2 * k + 1) % kQuerySteps], b[2], b[3]);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void scores_of_staying(float (&s)[kTokens8][4], u32 stage) {
+        const u32 base = smem_address(shared.k[stage]);
+#pragma unroll
+        for (int j = 0; j < kTokens8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+#pragma unroll
+        for (int k = 0; k < kDim / 32; ++k) {
+            u32 q[2][4];
+            load_q_step(q[0], 2 * k);
+            load_q_step(q[1], 2 * k + 1);
+#pragma unroll
+            for (int j = 0; j < kTokens8; ++j) {
+                u32 b[4];
+                load_matrices(b, tile_address<kTokens>(base, j * 8 + (lane & 7), k * 4 + (lane >> 3)));
+                mma_16x8x16(s[j], q[0], b[0], b[1]);
+                mma_16x8x16(s[j], q[1], b[2], b[3]);
             }
         }
     }
@@ -113,7 +138,7 @@ struct PrefillWarps {
     }
 
     template <bool kMasked>
-    __device__ __forceinline__ void step(const PrefillTask& task, PrefillState& state, const u32 (&q)[kDim / 16][4],
+    __device__ __forceinline__ void step(const PrefillTask& task, PrefillState& state, const u32 (&q)[kQuerySteps][4],
                                          u32 tile, u32 stage) {
         float s[kTokens8][4], shrink[2];
         int seen[2];
@@ -132,7 +157,7 @@ struct PrefillWarps {
         const u32 kv_head = task.kv_head;
         // Tiles that every row of this warp sees whole.
         const int whole = task.seen_by(warp * 16) / kTokens, last = (int)task.tiles() - 1;
-        u32 q[kDim / 16][4], blocks[kCopies], stage = 0;
+        u32 q[kQuerySteps][4], blocks[kCopies], stage = 0;
         find_blocks(blocks, task, last);
         copy_queries<kThreads>(p, task, smem_address(shared.queries), thread);
         load_tile(task, kv_head, last, stage, blocks);

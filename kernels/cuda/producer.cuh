@@ -4,7 +4,7 @@
 #include "scout.cuh"
 
 // Copies of a lane that are prepared together, where there are no bulk copies.
-constexpr int kCopiesAtOnce = PS_BESIDE ? 1 : 4;
+constexpr int kCopiesAtOnce = PS_BESIDE || kDim > 128 ? 2 : 4;
 
 struct Producer {
     const DecodeParams& p;
@@ -143,30 +143,22 @@ struct Producer {
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
 #else
-    // Registers in which the lanes hold the blocks of a tile's tokens.
+    // The K or V tile that begins at token `begin`, by 16-byte copies, token by token, since a block may hold any number
+    // of them. Lane i finds the blocks of tokens i, i + 32, ... while the stage may still be taken. Tokens past the last
+    // are not fetched.
     template <class S>
-    static constexpr int kParts = (S::kTokens + 31) / 32;
-
-    // Lane i gets the blocks of tokens i, i + 32, ... of the tile that begins at token `begin`.
-    template <class S>
-    __device__ __forceinline__ void find_blocks(u32 (&blocks)[kParts<S>], const Task& task, u32 begin) {
-#pragma unroll
-        for (int part = 0; part < kParts<S>; ++part) blocks[part] = block_at(task, begin + part * 32 + lane, 0);
-    }
-
-    // One K or V tile by 16-byte copies, token by token, since a block may hold any number of them. Tokens past the
-    // last are not fetched.
-    template <class S>
-    __device__ __forceinline__ void load_tile(const u16* cache, const Task& task, const u32 (&blocks)[kParts<S>],
-                                              u32 begin) {
-        constexpr u32 kChunks = kDim / 8, kTokensPerCopy = 32 / kChunks;
+    __device__ __forceinline__ void load_tile(const u16* cache, const Task& task, u32 begin) {
+        constexpr u32 kChunks = kDim / 8, kTokensPerCopy = 32 / kChunks, kParts = (S::kTokens + 31) / 32;
         constexpr u32 kPartTokens = S::kTokens < 32 ? S::kTokens : 32;
         const u32 chunk = lane % kChunks, left = task.kv_tokens - begin, in_block = (1u << p.block_shift) - 1;
         const u16* from_head = cache + task.kv_head * p.stride_head + chunk * 8;
+        u32 blocks[kParts];
+#pragma unroll
+        for (u32 part = 0; part < kParts; ++part) blocks[part] = block_at(task, begin + part * 32 + lane, 0);
         wait_empty();
         const u32 base = stage();
 #pragma unroll
-        for (int part = 0; part < kParts<S>; ++part) {
+        for (u32 part = 0; part < kParts; ++part) {
 #pragma unroll kCopiesAtOnce
             for (u32 i = 0; i < kPartTokens; i += kTokensPerCopy) {
                 const u32 of_part = i + lane / kChunks, token = part * 32 + of_part;
@@ -186,22 +178,20 @@ struct Producer {
         count_issued();
     }
 
-    // All tiles of the task; the blocks of the next are asked for before this one is fetched.
+    // All tiles of the task. For warpgroups V of a tile comes behind K of the next.
     template <class S, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
-        u32 later[kParts<S>];
-        find_blocks<S>(later, task, 0);
+        constexpr u32 kLate = S::kWgmma ? S::kTokens : 0;
+        const u32 queries_after = task.kv_tokens > kLate ? kLate : 0;
+        u32 begin = 0;
 #pragma unroll 1
-        for (u32 begin = 0; begin < task.kv_tokens; begin += S::kTokens) {
-            u32 blocks[kParts<S>];
-#pragma unroll
-            for (int part = 0; part < kParts<S>; ++part) blocks[part] = later[part];
-            find_blocks<S>(later, task, begin + S::kTokens);
-            load_tile<S>(p.k, task, blocks, begin);
-            load_tile<S>(p.v, task, blocks, begin);
-            if (begin == 0) queries();
+        for (; begin < task.kv_tokens; begin += S::kTokens) {
+            load_tile<S>(p.k, task, begin);
+            if (begin >= kLate) load_tile<S>(p.v, task, begin - kLate);
+            if (begin == queries_after) queries();
         }
         if (task.kv_tokens == 0) queries();
+        if (kLate > 0 && task.kv_tokens > 0) load_tile<S>(p.v, task, begin - kLate);
     }
 #endif
 

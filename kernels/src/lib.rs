@@ -41,5 +41,5 @@ pub use params::{ClockReading, TraceRecord};
 pub use plan::{
     DecodeShape, Dtype, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows, Tile, Work,
 };
-pub use spec::{Arch, KernelSpec, PrefillSpec};
+pub use spec::{Arch, Copies, KernelSpec, PrefillSpec};
 pub use timing::{Protocol, Timing};

@@ -1,6 +1,7 @@
 //! The plain arrays that a launch is made of, and the one place where they are checked.
 
 use crate::error::KernelError;
+use crate::spec::Copies;
 
 /// Element type of Q, K, V and the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,12 +54,12 @@ impl DecodeShape {
     /// Most query heads per KV head: the rows of the tallest decode tile.
     pub const LARGEST_GROUP: u32 = 64;
 
-    /// Fewest tokens of a block that a bulk copy is worth.
-    pub(crate) const BULK_BLOCK: u32 = 16;
+    /// Fewest tokens of a block that a bulk copy is worth: to issue one takes as long as to copy 16 bytes a lane.
+    pub const BULK_BLOCK: u32 = 16;
 
-    /// Whether the blocks are too small for bulk copies.
-    pub(crate) fn small_blocks(&self) -> bool {
-        self.block_size < Self::BULK_BLOCK
+    /// How tiles come from blocks of this size.
+    pub(crate) fn copies(&self) -> Copies {
+        if self.block_size < Self::BULK_BLOCK { Copies::Tokens } else { Copies::Bulk }
     }
 
     /// Query heads per KV head.

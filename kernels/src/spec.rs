@@ -61,6 +61,16 @@ impl Arch {
     }
 }
 
+/// How tiles of K and V come from the blocks of the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Copies {
+    /// By bulk tensor copies, on GPUs that have them.
+    #[default]
+    Bulk,
+    /// Token by token, since the blocks are too small for that.
+    Tokens,
+}
+
 /// One decode kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KernelSpec {
@@ -76,8 +86,8 @@ pub struct KernelSpec {
     pub trace: bool,
     /// Runs beside slim prefill CTAs (see [`PrefillSpec::slim`]), in what they leave of each SM; only where `fused`.
     pub beside_prefill: bool,
-    /// For KV blocks too small for bulk copies: tiles come token by token, and no warpgroup instruction reads them.
-    pub small_blocks: bool,
+    /// How tiles of K and V come.
+    pub copies: Copies,
     /// CTAs that are to share an SM.
     pub ctas_per_sm: u32,
     /// Ring stages, or 0 to take as many as fit.
@@ -97,7 +107,7 @@ impl KernelSpec {
             fused,
             trace,
             beside_prefill: false,
-            small_blocks: false,
+            copies: Copies::Bulk,
             ctas_per_sm,
             stages: 0,
             defines: Vec::new(),
@@ -110,11 +120,15 @@ impl KernelSpec {
     }
 
     /// CTAs per SM that the registers allow without spilling: the output of 64 rows takes most of a thread's, and at head
-    /// dimension 128 so do 32 rows with the scores of 64 tokens, and the merge inside a fused kernel.
+    /// dimension 128 so do 32 rows with the scores of 64 tokens, and the merge inside a fused kernel. At 256 all but
+    /// 16 rows of one head do.
     fn usual_residency(tiles: &[Tile], head_dim: u32, fused: bool) -> u32 {
         let wide = |t: &Tile| t.m == 64 || t.heads_together() > 1 || (head_dim == 128 && (fused || t.m * t.n >= 2048));
+        let large = |t: &Tile| head_dim > 128 && (t.m > 16 || t.heads_together() > 1);
         match tiles.iter().map(|t| t.n).max() {
             Some(128) => 1,
+            _ if tiles.iter().any(large) => 1,
+            _ if head_dim > 128 => 2,
             _ if tiles.iter().any(wide) => 2,
             _ => 3,
         }
@@ -124,17 +138,12 @@ impl KernelSpec {
     /// and 64 rows would spill at two CTAs per SM.
     pub(crate) fn least_residency(&self, arch: &Arch) -> u32 {
         let wide = self.tiles.iter().any(|t| t.m == 64 || t.heads_together() > 1);
-        if !self.warpgroups(arch) && wide { 1 } else { self.ctas_per_sm }
+        if !arch.warpgroups() && wide { 1 } else { self.ctas_per_sm }
     }
 
     /// Whether tiles arrive by bulk tensor copies.
     pub(crate) fn bulk_copies(&self, arch: &Arch) -> bool {
-        arch.bulk_copies() && !self.small_blocks
-    }
-
-    /// Whether tiles of 64 rows are computed by warpgroup instructions.
-    fn warpgroups(&self, arch: &Arch) -> bool {
-        arch.warpgroups() && !self.small_blocks
+        arch.bulk_copies() && self.copies == Copies::Bulk
     }
 
     /// Warps that compute; others fetch.
@@ -223,19 +232,30 @@ impl KernelSpec {
 
     /// Refuses tiles that the kernel's four warps cannot divide.
     pub fn check(&self) -> Result<(), KernelError> {
-        if self.head_dim == 128 && self.tiles.contains(&Tile { m: 64, n: 128 }) {
-            return Err(KernelError::Unsupported(
-                "a tile of 64x128 at head dimension 128: its registers spill".to_owned(),
-            ));
+        let rows_at_128 = match self.head_dim {
+            64 => 64,
+            128 => 32,
+            _ => 16,
+        };
+        if let Some(t) = self.tiles.iter().find(|t| t.n == 128 && t.m > rows_at_128) {
+            let (m, n, d) = (t.m, t.n, self.head_dim);
+            return Err(KernelError::Unsupported(format!(
+                "a tile of {m}x{n} at head dimension {d}: its registers spill"
+            )));
+        }
+        if self.beside_prefill && self.head_dim > 128 {
+            return Err(KernelError::Unsupported(format!("decode beside prefill at head dimension {}", self.head_dim)));
         }
         let bad = |t: &&Tile| **t != Tile::LEAN && (!matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128));
         if let Some(t) = self.tiles.iter().find(bad) {
             return Err(KernelError::Unsupported(format!("a tile of {} rows by {} tokens", t.m, t.n)));
         }
-        let lean = |t: &Tile| *t == Tile::LEAN || (t.m == 16 && matches!(t.n, 32 | 64));
+        // Copies token by token leave no registers for 64 tokens.
+        let longest = if self.copies == Copies::Tokens { 32 } else { 64 };
+        let lean = |t: &Tile| *t == Tile::LEAN || (t.m == 16 && (32..=longest).contains(&t.n));
         if self.beside_prefill && !(self.fused && self.tiles.len() == 1 && self.tiles.iter().all(lean)) {
             return Err(KernelError::Unsupported(format!(
-                "tiles {:?} beside prefill: one of 8x16, 16x32 and 16x64 runs there, from a queue",
+                "tiles {:?} beside prefill: one of 8x16 and of 16x32 to 16x{longest} runs there, from a queue",
                 self.tiles
             )));
         }
@@ -264,7 +284,7 @@ impl KernelSpec {
             format!("-DPS_ROWS={}", self.rows()),
             format!("-DPS_P_HALVES={}", self.p_halves()),
             format!("-DPS_TMA={}", u32::from(self.bulk_copies(arch))),
-            format!("-DPS_WGMMA={}", u32::from(self.warpgroups(arch))),
+            format!("-DPS_WGMMA={}", u32::from(arch.warpgroups())),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
             format!("-DPS_MIN_CTAS={}", if self.beside_prefill { 0 } else { residency }),
@@ -287,8 +307,8 @@ pub struct PrefillSpec {
     pub dtype: Dtype,
     /// Writes trace records.
     pub trace: bool,
-    /// For KV blocks too small for bulk copies: tiles come token by token.
-    pub small_blocks: bool,
+    /// How tiles of K and V come.
+    pub copies: Copies,
     /// Leaves room on each SM for a decode CTA (see [`KernelSpec::beside_prefill`]), by shorter tiles and fewer
     /// registers; only with warpgroup instructions.
     pub slim: bool,
@@ -299,7 +319,7 @@ pub struct PrefillSpec {
 impl PrefillSpec {
     /// The usual kernel.
     pub fn new(head_dim: u32, dtype: Dtype, trace: bool) -> Self {
-        Self { head_dim, dtype, trace, small_blocks: false, slim: false, defines: Vec::new() }
+        Self { head_dim, dtype, trace, copies: Copies::Bulk, slim: false, defines: Vec::new() }
     }
 
     /// The kernel that decode may run beside.
@@ -320,7 +340,7 @@ impl PrefillSpec {
     /// hold the output.
     pub fn tokens(&self, arch: &Arch) -> u32 {
         let tokens = match (self.warpgroups(arch), self.slim) {
-            (true, true) if self.small_blocks => 64,
+            (true, true) if self.copies == Copies::Tokens => 64,
             (true, true) => 96,
             (true, false) => 128,
             (false, _) => 64,
@@ -330,7 +350,7 @@ impl PrefillSpec {
 
     /// Whether tiles arrive by bulk tensor copies.
     pub(crate) fn bulk_copies(&self, arch: &Arch) -> bool {
-        self.warpgroups(arch) && !self.small_blocks
+        self.warpgroups(arch) && self.copies == Copies::Bulk
     }
 
     /// Tokens of a bulk copy from blocks of `block` tokens: it divides the block and the tile.

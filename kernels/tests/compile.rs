@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kernels::{Arch, CompiledKernel, Compiler, Dtype, KernelError, KernelSpec, PrefillSpec, Tile, nvrtc_version};
+use kernels::{
+    Arch, CompiledKernel, Compiler, Copies, Dtype, KernelError, KernelSpec, PrefillSpec, Tile, nvrtc_version,
+};
 
 /// Set for the processes that do a share: `index/count`.
 const SHARE: &str = "PACKSCOPE_KERNEL_SHARE";
@@ -49,11 +51,14 @@ impl Build {
     /// Builds of one kind differ in their tiles and in whether they are traced.
     fn kind(&self) -> String {
         match self {
-            Self::Decode(s) if s.beside_prefill => format!("beside prefill {} {:?}", s.head_dim, s.dtype),
-            Self::Decode(s) => format!("decode {} {:?} fused {}", s.head_dim, s.dtype, s.fused),
+            Self::Decode(s) => {
+                let of = if s.beside_prefill { "beside prefill" } else { "decode" };
+                format!("{of} {} {:?} fused {} copies {:?}", s.head_dim, s.dtype, s.fused, s.copies)
+            }
             Self::Merge(head_dim, dtype, _) => format!("merge {head_dim} {dtype:?}"),
-            Self::Prefill(s) if s.slim => format!("slim prefill {} {:?}", s.head_dim, s.dtype),
-            Self::Prefill(s) => format!("prefill {} {:?}", s.head_dim, s.dtype),
+            Self::Prefill(s) => {
+                format!("prefill {} {:?} slim {} copies {:?}", s.head_dim, s.dtype, s.slim, s.copies)
+            }
             Self::Limits => "limits".to_owned(),
             Self::CoRun => "co-run".to_owned(),
         }
@@ -73,25 +78,36 @@ impl Build {
 fn of_one_architecture(arch: Arch) -> Vec<Build> {
     let mut builds = vec![Build::Limits];
     builds.extend(arch.warpgroups().then_some(Build::CoRun));
-    for (head_dim, dtype) in [(64, Dtype::F16), (64, Dtype::Bf16), (128, Dtype::F16), (128, Dtype::Bf16)] {
+    let dims = [64, 128, 256];
+    for (head_dim, dtype) in dims.into_iter().flat_map(|dim| [(dim, Dtype::F16), (dim, Dtype::Bf16)]) {
         for trace in [false, true] {
             builds.push(Build::Merge(head_dim, dtype, trace));
-            builds.push(Build::Prefill(PrefillSpec::new(head_dim, dtype, trace)));
-            if arch.warpgroups() {
-                builds.push(Build::Prefill(PrefillSpec::slim(head_dim, dtype, trace)));
-                for tile in [Tile::LEAN, Tile { m: 16, n: 64 }] {
-                    builds.push(Build::Decode(KernelSpec::beside_prefill(&[tile], head_dim, dtype, trace)));
-                }
-            }
-            for tiles in tile_lists() {
-                // Only the fused kernel has several tiles in one launch.
-                let fused: &[bool] = if tiles.len() == 1 { &[false, true] } else { &[true] };
-                let specs = fused.iter().map(|fused| KernelSpec::new(&tiles, head_dim, dtype, *fused, trace));
-                builds.extend(specs.filter(|s| s.check().is_ok()).map(Build::Decode));
-            }
+            // Where there are no bulk copies, all blocks are fetched alike.
+            let ways: &[Copies] = if arch.bulk_copies() { &[Copies::Bulk, Copies::Tokens] } else { &[Copies::Bulk] };
+            builds.extend(ways.iter().flat_map(|copies| copied_so(&arch, (head_dim, dtype), trace, *copies)));
         }
     }
     builds
+}
+
+/// Builds whose tiles come in this way.
+fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: Copies) -> Vec<Build> {
+    let mut builds = vec![PrefillSpec::new(head_dim, dtype, trace)];
+    let mut decodes = Vec::new();
+    if arch.warpgroups() && head_dim <= 128 {
+        builds.push(PrefillSpec::slim(head_dim, dtype, trace));
+        for tile in [Tile::LEAN, Tile { m: 16, n: 32 }, Tile { m: 16, n: 64 }] {
+            decodes.push(KernelSpec::beside_prefill(&[tile], head_dim, dtype, trace));
+        }
+    }
+    for tiles in tile_lists() {
+        // Only the fused kernel has several tiles in one launch.
+        let fused: &[bool] = if tiles.len() == 1 { &[false, true] } else { &[true] };
+        decodes.extend(fused.iter().map(|fused| KernelSpec::new(&tiles, head_dim, dtype, *fused, trace)));
+    }
+    let prefills = builds.into_iter().map(|spec| Build::Prefill(PrefillSpec { copies, ..spec }));
+    let decodes = decodes.into_iter().map(|spec| KernelSpec { copies, ..spec });
+    prefills.chain(decodes.filter(|spec| spec.check().is_ok()).map(Build::Decode)).collect()
 }
 
 fn every_build() -> Vec<(Arch, Build)> {

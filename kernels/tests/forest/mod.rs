@@ -37,7 +37,7 @@ impl Forest {
         let mut order: Vec<u32> = (0..queries).collect();
         order.shuffle(rng);
         // Numbers of the blocks, to be given out; a few are never used.
-        let mut free: Vec<u32> = (0..queries * 12 * (1 + 64 / shape.block_size) + 4).collect();
+        let mut free: Vec<u32> = (0..queries * (12 + 800 / shape.block_size) + 4).collect();
         forest.blocks = free.len() as u32;
         forest.filled = vec![0; free.len()];
         free.shuffle(rng);
