@@ -71,13 +71,13 @@ pub(crate) struct BatchArgs {
     /// Query heads / KV heads [default: 32/8, or the batch file's].
     #[arg(long, value_name = "HQ/HKV")]
     pub(crate) heads: Option<String>,
-    /// Head dimension, 64 or 128 [default: 128, or the batch file's].
+    /// Head dimension, 64, 128 or 256 [default: 128, or the batch file's].
     #[arg(long, value_name = "D")]
     pub(crate) head_dim: Option<u32>,
     /// Element type, f16 or bf16 [default: f16, or the batch file's].
     #[arg(long, value_name = "TYPE")]
     pub(crate) dtype: Option<String>,
-    /// Tokens of one KV block [default: 32, or the batch file's].
+    /// Tokens of one KV block, a power of two up to 256 [default: 32, or the batch file's].
     #[arg(long, value_name = "TOKENS")]
     pub(crate) block_size: Option<u32>,
 }

@@ -49,6 +49,9 @@ pub struct Device {
     pub sim: SimConstants,
     /// Registers of the attention kernels, per tile, for this architecture.
     pub kernels: Vec<KernelResources>,
+    /// The same at head dimension 256; what it does not name is estimated from `kernels`.
+    #[serde(default)]
+    pub kernels_d256: Vec<KernelResources>,
     /// Times of a persistent worker, where it was traced.
     #[serde(default)]
     pub worker: Option<WorkerTimes>,
@@ -205,7 +208,7 @@ impl MergeKernel {
     }
 }
 
-/// What the compiler gave one tile of the attention kernel at head dimension 128.
+/// What the compiler gave one tile of the attention kernel at head dimension 128, or 256.
 ///
 /// PAT's kernel holds Q, one K and one V buffer, so its shared memory follows from the tile. A kernel
 /// with a ring of buffers takes what `shared` says and keeps `in_flight` outstanding.

@@ -167,6 +167,7 @@ impl List {
             loaded_latency,
             sim,
             kernels,
+            kernels_d256,
             worker,
             heads_side_by_side: _,
             queue_items,
@@ -198,6 +199,9 @@ impl List {
         self.inside("sim.", |list| list.sim(sim));
         for (at, kernel) in kernels.iter().enumerate() {
             self.inside(&format!("kernels[{at}]."), |list| list.kernel(kernel));
+        }
+        for (at, kernel) in kernels_d256.iter().enumerate() {
+            self.inside(&format!("kernels_d256[{at}]."), |list| list.kernel(kernel));
         }
         if let Some(worker) = worker {
             self.inside("worker.", |list| list.worker(worker));

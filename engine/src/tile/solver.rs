@@ -5,12 +5,13 @@
 //!   registers       R_thread ≤ 255 without spills, C·R_CTA ≤ registers of an SM
 //! ② in flight       C·n·d·b ≥ L·B / SMs          one K or V tile outstanding a CTA, or a ring of them
 //! ③ MMA             m, n powers of two, at least 16
-//! ④ overlap         C ≥ 2
+//! ④ overlap         C ≥ 2, or at head dimension 256 a ring of tiles
 //! ```
 //!
 //! ①–③ are the paper's. ④ is ours: a CTA alone on its SM leaves the memory system idle through its
 //! prologue, its softmax and its epilogue, which is why the paper's A100 list stops at m = 64 though
-//! (128, 128) meets ①–③ there (one resident CTA, 32 KiB in flight, 18.4 KiB needed).
+//! (128, 128) meets ①–③ there (one resident CTA, 32 KiB in flight, 18.4 KiB needed). At head dimension 256 the output of
+//! 32 rows takes most of an SM's registers; there a CTA alone will do whose ring reads on through the softmax.
 //!
 //! Worked number, (64, 128) on the A100 at d 128 in f16: shared memory 80 KiB + 1 KiB reserved fits
 //! twice into 164 KiB; 236 registers round to 240 × 128 threads = 30,720, twice into 65,536; so
@@ -205,12 +206,19 @@ pub fn resident(device: &Device, cta: &CtaShape) -> u32 {
 
 /// The compiler's figures, or a lower bound for a shape that nobody compiled: the registers of the
 /// same n at another m (a warp's work does not depend on m), and never less than the accumulators,
-/// fp32 S and O fragments and P in 16 bit.
+/// fp32 S and O fragments and P in 16 bit. Where a device names none at head dimension 256, those at 128 and the
+/// accumulators of the further dimensions.
 fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bool) {
-    if let Some(kernel) = device.kernels.iter().find(|k| k.m == tile.m && k.n == tile.n) {
-        return (*kernel, false);
+    let large = head_dim > 128;
+    let kernels = if large && !device.kernels_d256.is_empty() { &device.kernels_d256 } else { &device.kernels };
+    let further = if large && device.kernels_d256.is_empty() { ROWS_PER_WARP * (head_dim - 128) / 32 } else { 0 };
+    if let Some(kernel) = kernels.iter().find(|k| k.m == tile.m && k.n == tile.n) {
+        return match further {
+            0 => (*kernel, false),
+            _ => (KernelResources { registers: kernel.registers + further, shared: None, ..*kernel }, true),
+        };
     }
-    let same_n = device.kernels.iter().filter(|k| k.n == tile.n).map(|k| k.registers).max().unwrap_or(0);
+    let same_n = kernels.iter().filter(|k| k.n == tile.n).map(|k| k.registers).max().unwrap_or(0) + further;
     let accumulators = (ROWS_PER_WARP * (tile.n + head_dim) + ROWS_PER_WARP * tile.n / 2) / 32;
     let kernel = KernelResources {
         m: tile.m,
@@ -246,7 +254,8 @@ fn judge(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> Feasibilit
     if tile.m < 16 || tile.n < 16 || !tile.m.is_power_of_two() || !tile.n.is_power_of_two() {
         failed.push(Constraint::MmaMinimum);
     }
-    if failed.is_empty() && ctas_per_sm < 2 {
+    let ring = kernel.in_flight.0 > u64::from(tile.n * kernel.heads * head_dim) * dtype.bytes();
+    if failed.is_empty() && ctas_per_sm < 2 && !(head_dim > 128 && ring) {
         failed.push(Constraint::Overlap);
     }
     Feasibility {

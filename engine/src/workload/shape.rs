@@ -82,11 +82,11 @@ pub struct AttentionShape {
     pub query_heads: u32,
     /// KV heads, Hkv; divides Hq.
     pub kv_heads: u32,
-    /// Head dimension d, 64 or 128.
+    /// Head dimension d: 64, 128 or 256.
     pub head_dim: u32,
     /// Element type of Q, K, V and O.
     pub dtype: Dtype,
-    /// Tokens of one KV block (page).
+    /// Tokens of one KV block (page): a power of two, at most 256.
     pub block_size: u32,
 }
 
@@ -97,6 +97,13 @@ impl Default for AttentionShape {
 }
 
 impl AttentionShape {
+    /// Most query heads that share a KV head.
+    pub const LARGEST_GROUP: u32 = 64;
+    /// Head dimensions that kernels are made for.
+    pub const HEAD_DIMS: [u32; 3] = [64, 128, 256];
+    /// Block sizes.
+    pub const BLOCK_SIZES: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
     /// Query heads that share one KV head, g = Hq / Hkv.
     pub fn group(&self) -> u32 {
         self.query_heads / self.kv_heads.max(1)
@@ -155,17 +162,18 @@ impl AttentionShape {
             ));
         }
         let group = query_heads / kv_heads;
-        if group > 16 {
+        if group > Self::LARGEST_GROUP {
             return wrong(format!(
-                "{} query heads share a KV head, but at most 16 are supported",
-                grouped(u64::from(group))
+                "{} query heads share a KV head, but at most {} are supported",
+                grouped(u64::from(group)),
+                Self::LARGEST_GROUP
             ));
         }
-        if !matches!(head_dim, 64 | 128) {
-            return wrong(format!("head dimension {head_dim}, but only 64 and 128 are supported"));
+        if !Self::HEAD_DIMS.contains(&head_dim) {
+            return wrong(format!("head dimension {head_dim}, but only 64, 128 and 256 are supported"));
         }
-        if !(16..=256).contains(&block_size) || !block_size.is_power_of_two() {
-            return wrong(format!("block size {block_size}, but it must be 16, 32, 64, 128 or 256"));
+        if !Self::BLOCK_SIZES.contains(&block_size) {
+            return wrong(format!("block size {block_size}, but it must be a power of two from 1 to 256"));
         }
         Ok(())
     }

@@ -75,8 +75,8 @@ fn shape(ui: &mut Ui, shape: &mut AttentionShape) {
         heads(ui, "query heads", &mut shape.query_heads);
         heads(ui, "KV heads", &mut shape.kv_heads);
         ui.end_row();
-        pick(ui, "head dim", &mut shape.head_dim, &[64, 128]);
-        pick(ui, "block size", &mut shape.block_size, &[16, 32, 64, 128, 256]);
+        pick(ui, "head dim", &mut shape.head_dim, &AttentionShape::HEAD_DIMS);
+        pick(ui, "block size", &mut shape.block_size, &AttentionShape::BLOCK_SIZES);
         ui.end_row();
         let name = ui.label("dtype").id;
         let combo = egui::ComboBox::from_id_salt("dtype").width(60.0).selected_text(shape.dtype.name());

@@ -29,7 +29,8 @@ pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
         warps_per_sm: info.warps_per_sm,
         ctas_per_sm: info.ctas_per_sm,
         l2: Bytes(u64::from(info.l2_bytes)),
-        kernels: compiled(compiler)?,
+        kernels: compiled(compiler, 128)?,
+        kernels_d256: compiled(compiler, 256)?,
         ..nearest.clone()
     };
     let from = format!("taken from '{}' until `packscope calibrate` has measured it", nearest.key);
@@ -61,13 +62,13 @@ fn key_of(name: &str) -> String {
     dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// Resources of every kernel at head dimension 128, from the compiler.
-pub(super) fn compiled(compiler: &Compiler) -> Result<Vec<KernelResources>> {
+/// Resources of every kernel at a head dimension, from the compiler.
+pub(super) fn compiled(compiler: &Compiler, head_dim: u32) -> Result<Vec<KernelResources>> {
     let mut kernels = Vec::new();
     for m in [16, 32, 64] {
         for n in [16, 32, 64, 128] {
             let tile = KernelTile { m, n };
-            let spec = KernelSpec::new(&[tile], 128, kernels::Dtype::F16, false, false);
+            let spec = KernelSpec::new(&[tile], head_dim, kernels::Dtype::F16, false, false);
             if spec.check().is_err() {
                 continue;
             }
@@ -80,7 +81,7 @@ pub(super) fn compiled(compiler: &Compiler) -> Result<Vec<KernelResources>> {
                 warps: resources.threads / 32,
                 registers: resources.registers,
                 shared: Some(Bytes(u64::from(resources.shared_bytes))),
-                in_flight: Some(Bytes(u64::from(stages * n * heads * 128 * 2))),
+                in_flight: Some(Bytes(u64::from(stages * n * heads * head_dim * 2))),
                 step: None,
                 chain: None,
                 heads,

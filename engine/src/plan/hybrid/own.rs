@@ -33,7 +33,7 @@ use crate::plan::hybrid::explain::{decision, timed};
 use crate::plan::hybrid::kernels::Kernel;
 use crate::plan::hybrid::{Fusion, Prepared, tasks};
 use crate::tile::Tile;
-use crate::workload::{Request, RequestKind};
+use crate::workload::{AttentionShape, Request, RequestKind};
 
 /// Shortest piece of a split chunk, in KV tokens.
 const LEAST_PIECE: u64 = 512;
@@ -71,22 +71,40 @@ pub(super) fn decode_tile(kernels: &PrefillKernels, group: u32, strategy: Strate
     }
 }
 
+/// Refuses a shape that no pair of a slim prefill CTA and a lean decode CTA on one SM can hold.
+///
+/// # Errors
+/// [`Error::Unsupported`] with what is too large.
+pub(super) fn check_shape(shape: &AttentionShape, strategy: Strategy) -> Result<()> {
+    let limit = match (shape.head_dim, shape.group()) {
+        _ if strategy != Strategy::CoResident => return Ok(()),
+        (256.., _) => format!("at head dimension {} prefill leaves no registers for decode", shape.head_dim),
+        (_, group) if group > TALL.m => format!(
+            "its decode tile has {} rows, and one query has {group}, one for each query head of a KV head",
+            TALL.m
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::Unsupported { who: strategy.name().to_owned(), limit: format!("{limit}; use another strategy") })
+}
+
 /// Decides kernel and splits, and cuts the packs to the rows that the decode tile holds.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where one query has more rows than the tile.
+/// [`Error::Unsupported`] where the strategy has no kernels for the shape.
 pub(super) fn prepare(
     input: &PackInput<'_>,
     packing: &mut Packing,
     strategy: Strategy,
     kernels: &PrefillKernels,
 ) -> Result<Prepared> {
+    check_shape(&input.batch.shape, strategy)?;
     let prefill = if strategy == Strategy::CoResident { &kernels.slim } else { &kernels.full };
     let mut decisions = Vec::new();
     let decode_tile = decode_tile(kernels, input.batch.shape.group(), strategy);
     if let Some(tile) = decode_tile {
         let before = packing.packs.len();
-        cut_to_tile(input, packing, strategy, tile)?;
+        cut_rows(packing, tile.m / input.batch.shape.group());
         if input.explain {
             decisions.push(explain_rows(input, packing, tile, before));
         }
@@ -126,21 +144,6 @@ pub(super) fn prepare(
     };
     let prefill = tasks::build_with(input.batch, kernel.prefill_tile, |request| splits.of_request(request));
     Ok(Prepared { prefill, kernel, fusion, decisions })
-}
-
-fn cut_to_tile(input: &PackInput<'_>, packing: &mut Packing, strategy: Strategy, tile: Tile) -> Result<()> {
-    let group = input.batch.shape.group();
-    if group > tile.m {
-        return Err(Error::Unsupported {
-            who: strategy.name().to_owned(),
-            limit: format!(
-                "its decode tile has {} rows, and one query has {group}, one for each query head of a KV head; use another strategy",
-                tile.m
-            ),
-        });
-    }
-    cut_rows(packing, tile.m / group);
-    Ok(())
 }
 
 /// KV tokens of the long pieces of a decode queue: four or more for each of two workers an SM. A piece is long enough

@@ -317,8 +317,11 @@ fn beside(plan: &LaunchPlan) -> bool {
     plan.strategy == Strategy::CoResident
 }
 
-/// The tile of packs with more rows than [`KernelTile::LEAN`] where decodes run beside prefill.
-const BESIDE: KernelTile = KernelTile { m: 16, n: 64 };
+/// The tile of packs with more rows than [`KernelTile::LEAN`] where decodes run beside prefill. Blocks that are fetched
+/// token by token leave registers for fewer tokens.
+fn tall_beside(block_size: u32) -> KernelTile {
+    KernelTile { m: 16, n: if block_size < DecodeShape::BULK_BLOCK { 32 } else { 64 } }
+}
 
 /// The decode kernel that each tile of the plan runs on.
 fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
@@ -338,7 +341,7 @@ fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
         .map(|(tile, heads)| {
             let kernel = match (beside, most_rows.get(&tile)) {
                 (true, Some(rows)) if *rows <= KernelTile::LEAN.m => KernelTile::LEAN,
-                (true, _) => BESIDE,
+                (true, _) => tall_beside(plan.shape.block_size),
                 _ => kernel_tile(tile, heads, mixed, plan.shape.head_dim),
             };
             let spec = KernelSpec::new(&[kernel], plan.shape.head_dim, KernelDtype::F16, false, false);
@@ -350,7 +353,7 @@ fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
         .collect()
 }
 
-/// 64×128 at d 128 spills registers and runs as 64×64. The kernel of 16×16 takes four heads a CTA; a plan
+/// 64×128 at d 128, and 32×128 too at d 256, spill registers and run with 64 tokens. The kernel of 16×16 takes four heads a CTA; a plan
 /// whose 16×16 takes one runs on 16×32. In a persistent kernel of several shapes, each m has one n, but for
 /// 16×16, whose CTAs are cut differently.
 fn kernel_tile(tile: Tile, side_by_side: bool, mixed: bool, head_dim: u32) -> KernelTile {
@@ -358,7 +361,7 @@ fn kernel_tile(tile: Tile, side_by_side: bool, mixed: bool, head_dim: u32) -> Ke
         (16, 16) if side_by_side => 16,
         _ if mixed => 64,
         (16, 16) => 32,
-        (64, 128) if head_dim == 128 => 64,
+        (m, 128) if m * head_dim > 4096 => 64,
         (_, n) => n,
     };
     KernelTile { m: tile.m, n }
