@@ -12,6 +12,7 @@
 #pragma once
 #include "prefill.cuh"
 #include "registers.cuh"
+#include "token_copies.cuh"
 #include "wgmma.cuh"
 
 constexpr int kConsumerWarps = 8;
@@ -35,7 +36,7 @@ constexpr int kFetchRegisters = (PS_SLIM ? 24 : 40) + (PS_TMA ? 0 : 16);
 constexpr int kComputeRegisters = (PS_SLIM ? 168 : 232) - (PS_TMA ? 0 : 8);
 
 // 16-byte copies of a thread that are prepared together, where there are no bulk copies.
-constexpr int kCopiesAtOnce = PS_SLIM ? 1 : 4;
+constexpr int kCopiesAtOnce = PS_SLIM ? 2 : 8;
 
 // Named barriers, behind that of the whole CTA.
 constexpr int kFetchBarrier = 1;
@@ -136,58 +137,69 @@ struct PrefillFetch {
         }
         cursor.advance();
     }
-#else
-    // Each of the two warps copies half of a tile's tokens, and its lanes hold their blocks.
-    static constexpr u32 kWarpTokens = kTokens / kTileWarps, kParts = (kWarpTokens + 31) / 32;
-
-    // One K or V tile by 16-byte copies, token by token, since a block may hold any number of them. Tokens past the last
-    // are not fetched.
-    __device__ __forceinline__ void load_tile(const u16* cache, const PrefillTask& task, u32 tile) {
-        constexpr u32 kTokensPerCopy = 32 / kRowChunks, kPartTokens = kWarpTokens < 32 ? kWarpTokens : 32;
-        const u32 lane = thread & 31, first = (thread >> 5) * kWarpTokens, chunk = lane % kRowChunks;
-        const u32 begin = task.kv_begin + tile * kTokens + first, end = task.kv_begin + task.tokens;
-        u32 blocks[kParts];
-#pragma unroll
-        for (u32 part = 0; part < kParts; ++part) {
-            const u32 token = begin + part * 32 + lane;
-            blocks[part] = token < end ? __ldg(p.block_ids + task.block_begin + (token >> p.block_shift)) : 0;
-        }
-        barrier_wait(smem_address(&shared.scratch.empty[cursor.stage]), cursor.parity ^ 1);
-        __syncwarp();
-        const u32 base = smem_address(shared.ring[cursor.stage]);
-        const u16* from_head = cache + task.kv_head * p.stride_head + chunk * 8;
-#pragma unroll
-        for (u32 part = 0; part < kParts; ++part) {
-#pragma unroll kCopiesAtOnce
-            for (u32 i = 0; i < kPartTokens && part * 32 + i < kWarpTokens; i += kTokensPerCopy) {
-                const u32 of_part = i + lane / kRowChunks, row = first + part * 32 + of_part, token = begin + part * 32 + of_part;
-                const u32 block = __shfl_sync(0xffffffffu, blocks[part], of_part);
-                const u64 at = block * p.stride_block + (token & ((1u << p.block_shift) - 1)) * p.stride_token;
-                if (token < end) copy_16(tile_address<kTokens>(base, row, chunk), from_head + at, true);
-            }
-        }
-        barrier_arrive_on_copies(smem_address(&shared.scratch.full[cursor.stage]));
-        cursor.advance();
-    }
-#endif
 
     // The blocks of a tile are asked for before its stage is free; those of many tiles share a cache line.
     __device__ __forceinline__ void load_kv(const PrefillTask& task) {
         const int last = (int)task.tiles() - 1;
 #pragma unroll 1
         for (int tile = last; tile >= 0; --tile) {
-            load_tile(k_cache(), task, tile);
-            if (tile < last) load_tile(v_cache(), task, tile + 1);
+            load_tile(&p.k_map, task, tile);
+            if (tile < last) load_tile(&p.v_map, task, tile + 1);
         }
-        if (last >= 0) load_tile(v_cache(), task, 0);
+        if (last >= 0) load_tile(&p.v_map, task, 0);
+    }
+#else
+    // Each of the two warps copies half of a tile's tokens; lane i knows where tokens i and i + 32 of them are.
+    static constexpr u32 kWarpTokens = kTokens / kTileWarps, kParts = kWarpTokens / 32;
+    static_assert(kWarpTokens % 32 == 0, "each lane has the same number of tokens");
+    struct Places {
+        u32 of[kParts];
+    };
+
+    __device__ __forceinline__ u32 first_row() const { return (thread >> 5) * kWarpTokens; }
+
+    __device__ __forceinline__ Places find_tile(const PrefillTask& task, u32 tile) {
+        Places places;
+#pragma unroll
+        for (u32 part = 0; part < kParts; ++part) {
+            const u32 within = tile * kTokens + first_row() + part * 32 + (thread & 31), token = task.kv_begin + within;
+            const bool real = within < task.tokens;
+            const u32 block = real ? __ldg(p.block_ids + task.block_begin + (token >> p.block_shift)) : 0;
+            places.of[part] = token_place(p, block, token, task.kv_head);
+        }
+        return places;
     }
 
-#if PS_TMA
-    __device__ __forceinline__ const TensorMap* k_cache() const { return &p.k_map; }
-    __device__ __forceinline__ const TensorMap* v_cache() const { return &p.v_map; }
-#else
-    __device__ __forceinline__ const u16* k_cache() const { return p.k; }
-    __device__ __forceinline__ const u16* v_cache() const { return p.v; }
+    // One K or V tile.
+    __device__ __forceinline__ void load_tile(const u16* cache, const PrefillTask& task, const Places& places, u32 tile) {
+        const int left = (int)task.tokens - (int)(tile * kTokens + first_row());
+        barrier_wait(smem_address(&shared.scratch.empty[cursor.stage]), cursor.parity ^ 1);
+        __syncwarp();
+        const u32 base = smem_address(shared.ring[cursor.stage]);
+#pragma unroll
+        for (u32 part = 0; part < kParts; ++part) {
+            copy_tokens<kTokens, 32, kCopiesAtOnce>(base, first_row() + part * 32, cache, places.of[part],
+                                                    left - (int)(part * 32), thread & 31);
+        }
+        barrier_arrive_on_copies(smem_address(&shared.scratch.full[cursor.stage]));
+        cursor.advance();
+    }
+
+    // The places of a tile are found before the one behind it is fetched.
+    __device__ __forceinline__ void load_kv(const PrefillTask& task) {
+        const int last = (int)task.tiles() - 1;
+        if (last < 0) return;
+        Places next = find_tile(task, last), before = next;
+#pragma unroll 1
+        for (int tile = last; tile >= 0; --tile) {
+            const Places places = next;
+            if (tile > 0) next = find_tile(task, tile - 1);
+            load_tile(p.k, task, places, tile);
+            if (tile < last) load_tile(p.v, task, before, tile + 1);
+            before = places;
+        }
+        load_tile(p.v, task, before, 0);
+    }
 #endif
 
     // By the other warps: Q for the consumers, once they have given back that before.

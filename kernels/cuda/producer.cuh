@@ -2,9 +2,10 @@
 // KV heads and items.
 #pragma once
 #include "scout.cuh"
+#include "token_copies.cuh"
 
 // Copies of a lane that are prepared together, where there are no bulk copies.
-constexpr int kCopiesAtOnce = PS_BESIDE || kDim > 128 ? 2 : 4;
+constexpr int kCopiesAtOnce = PS_BESIDE ? 2 : 8;
 
 struct Producer {
     const DecodeParams& p;
@@ -143,34 +144,36 @@ struct Producer {
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
 #else
-    // The K or V tile that begins at token `begin`, by 16-byte copies, token by token, since a block may hold any number
-    // of them. Lane i finds the blocks of tokens i, i + 32, ... while the stage may still be taken. Tokens past the last
-    // are not fetched.
+    // Where the lanes find the tokens of a tile, the first KV head of each: lane i has tokens i, i + 32, ...
     template <class S>
-    __device__ __forceinline__ void load_tile(const u16* cache, const Task& task, u32 begin) {
-        constexpr u32 kChunks = kDim / 8, kTokensPerCopy = 32 / kChunks, kParts = (S::kTokens + 31) / 32;
-        constexpr u32 kPartTokens = S::kTokens < 32 ? S::kTokens : 32;
-        const u32 chunk = lane % kChunks, left = task.kv_tokens - begin, in_block = (1u << p.block_shift) - 1;
-        const u16* from_head = cache + task.kv_head * p.stride_head + chunk * 8;
-        u32 blocks[kParts];
+    struct Places {
+        static constexpr u32 kParts = (S::kTokens + 31) / 32;
+        u32 of[kParts];
+    };
+
+    template <class S>
+    __device__ __forceinline__ Places<S> find_tile(const Task& task, u32 begin) {
+        Places<S> places;
 #pragma unroll
-        for (u32 part = 0; part < kParts; ++part) blocks[part] = block_at(task, begin + part * 32 + lane, 0);
+        for (u32 part = 0; part < Places<S>::kParts; ++part) {
+            const u32 token = begin + part * 32 + lane;
+            places.of[part] = token_place(p, block_at(task, token, 0), token, task.kv_head);
+        }
+        return places;
+    }
+
+    // The K or V tile that begins at token `begin`.
+    template <class S>
+    __device__ __forceinline__ void load_tile(const u16* cache, const Task& task, const Places<S>& places, u32 begin) {
+        const int left = task.kv_tokens - begin;
         wait_empty();
-        const u32 base = stage();
 #pragma unroll
-        for (u32 part = 0; part < kParts; ++part) {
-#pragma unroll kCopiesAtOnce
-            for (u32 i = 0; i < kPartTokens; i += kTokensPerCopy) {
-                const u32 of_part = i + lane / kChunks, token = part * 32 + of_part;
-                const u32 block = __shfl_sync(0xffffffffu, blocks[part], of_part);
-                const u16* from = from_head + block * p.stride_block + ((begin + token) & in_block) * p.stride_token;
-#pragma unroll
-                for (u32 head = 0; head < S::kHeads; ++head) {
-                    if (token < left && head < task.heads) {
-                        copy_16(tile_address<S::kN>(base, head * S::kTokens + token, chunk),
-                                from + head * p.stride_head, true);
-                    }
-                }
+        for (u32 part = 0; part < Places<S>::kParts; ++part) {
+#pragma unroll 1
+            for (u32 head = 0; head < (S::kPerWarp ? task.heads : 1); ++head) {
+                copy_tokens<S::kN, S::kTokens < 32 ? S::kTokens : 32, kCopiesAtOnce>(
+                    stage(), head * S::kTokens + part * 32, cache + head * p.stride_head, places.of[part],
+                    left - (int)(part * 32), lane);
             }
         }
         warp_arrive_on_copies(full(), lane);
@@ -178,20 +181,26 @@ struct Producer {
         count_issued();
     }
 
-    // All tiles of the task. For warpgroups V of a tile comes behind K of the next.
+    // All tiles of the task; the places of the next are found before this one is fetched. For warpgroups V of a tile
+    // comes behind K of the next.
     template <class S, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
-        constexpr u32 kLate = S::kWgmma ? S::kTokens : 0;
-        const u32 queries_after = task.kv_tokens > kLate ? kLate : 0;
-        u32 begin = 0;
+        const u32 queries_after = S::kWgmma && task.kv_tokens > S::kTokens ? S::kTokens : 0;
+        Places<S> next = find_tile<S>(task, 0), before = next;
 #pragma unroll 1
-        for (; begin < task.kv_tokens; begin += S::kTokens) {
-            load_tile<S>(p.k, task, begin);
-            if (begin >= kLate) load_tile<S>(p.v, task, begin - kLate);
+        for (u32 begin = 0; begin < task.kv_tokens; begin += S::kTokens) {
+            const Places<S> places = next;
+            next = find_tile<S>(task, begin + S::kTokens);
+            load_tile<S>(p.k, task, places, begin);
+            if (!S::kWgmma) load_tile<S>(p.v, task, places, begin);
+            if (S::kWgmma && begin > 0) load_tile<S>(p.v, task, before, begin - S::kTokens);
+            before = places;
             if (begin == queries_after) queries();
         }
         if (task.kv_tokens == 0) queries();
-        if (kLate > 0 && task.kv_tokens > 0) load_tile<S>(p.v, task, begin - kLate);
+        if (S::kWgmma && task.kv_tokens > 0) {
+            load_tile<S>(p.v, task, before, (task.kv_tokens - 1) / S::kTokens * S::kTokens);
+        }
     }
 #endif
 

@@ -174,7 +174,7 @@ impl<'a> Builder<'a> {
     ) -> Result<(KernelSpec, Function), KernelError> {
         let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, self.traces());
         spec.beside_prefill = beside;
-        spec.copies = self.shape.copies();
+        spec.copies = self.shape.copies(DecodeShape::BULK_BLOCK);
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
         spec.defines.clone_from(&self.options.defines);
         let function = self.gpu.load(&self.compiler.decode(&spec)?)?;
@@ -239,7 +239,7 @@ impl<'a> Builder<'a> {
         let (gpu, shape, cache, base) = (self.gpu, self.shape, self.cache, self.decode);
         let spec = PrefillSpec {
             slim: launch.beside,
-            copies: shape.copies(),
+            copies: shape.copies(DecodeShape::PREFILL_BULK_BLOCK),
             defines: self.options.defines.clone(),
             ..PrefillSpec::new(shape.head_dim, shape.dtype, self.traces())
         };

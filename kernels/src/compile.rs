@@ -16,7 +16,7 @@ use crate::spec::{Arch, KernelSpec, PrefillSpec};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 24] = [
+const HEADERS: [(&str, &str); 25] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -38,6 +38,7 @@ const HEADERS: [(&str, &str); 24] = [
     ("scout.cuh", include_str!("../cuda/scout.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("tile.cuh", include_str!("../cuda/tile.cuh")),
+    ("token_copies.cuh", include_str!("../cuda/token_copies.cuh")),
     ("trace.cuh", include_str!("../cuda/trace.cuh")),
     ("warpgroup.cuh", include_str!("../cuda/warpgroup.cuh")),
     ("wgmma.cuh", include_str!("../cuda/wgmma.cuh")),

@@ -54,12 +54,14 @@ impl DecodeShape {
     /// Most query heads per KV head: the rows of the tallest decode tile.
     pub const LARGEST_GROUP: u32 = 64;
 
-    /// Fewest tokens of a block that a bulk copy is worth: to issue one takes as long as to copy 16 bytes a lane.
+    /// Fewest tokens of a block that decode fetches by bulk copies: a warp issues them one by one.
     pub const BULK_BLOCK: u32 = 16;
+    /// Likewise for prefill, where two warps do and a tile is computed for longer.
+    pub const PREFILL_BULK_BLOCK: u32 = 8;
 
-    /// How tiles come from blocks of this size.
-    pub(crate) fn copies(&self) -> Copies {
-        if self.block_size < Self::BULK_BLOCK { Copies::Tokens } else { Copies::Bulk }
+    /// How tiles come from the blocks, where those of fewer than `least` tokens are too small for bulk copies.
+    pub(crate) fn copies(&self, least: u32) -> Copies {
+        if self.block_size < least { Copies::Tokens } else { Copies::Bulk }
     }
 
     /// Query heads per KV head.

@@ -255,7 +255,7 @@ impl KernelSpec {
         let lean = |t: &Tile| *t == Tile::LEAN || (t.m == 16 && (32..=longest).contains(&t.n));
         if self.beside_prefill && !(self.fused && self.tiles.len() == 1 && self.tiles.iter().all(lean)) {
             return Err(KernelError::Unsupported(format!(
-                "tiles {:?} beside prefill: one of 8x16 and of 16x32 to 16x{longest} runs there, from a queue",
+                "tiles {:?} beside prefill: one runs there, from a queue, of 8x16 or of 16 rows by 32 to {longest} tokens",
                 self.tiles
             )));
         }

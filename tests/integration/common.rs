@@ -108,8 +108,8 @@ fn limit(spec: &BatchSpec, scheduler: &str, strategy: Strategy, sms: u32) -> Opt
             Some("use serial or streams")
         }
         "fasttree" if ![1, 4, 16].contains(&group) => Some("1, 4 and 16 query heads"),
-        "pat-released" | "pat-compute" if group == 16 => Some("1, 2, 4 and 8 query heads"),
-        _ if scheduler.starts_with("flashforge") && batch.shape.head_dim == 64 => Some("head dimension 128"),
+        "pat-released" | "pat-compute" if ![1, 2, 4, 8].contains(&group) => Some("1, 2, 4 and 8 query heads"),
+        _ if scheduler.starts_with("flashforge") && batch.shape.head_dim != 128 => Some("head dimension 128"),
         _ => None,
     }
 }

@@ -21,9 +21,10 @@ fn node(depth: u32, block: u64) -> BoxedStrategy<NodeSpec> {
 }
 
 fn shape(block_size: u32) -> impl Strategy<Value = AttentionShape> {
-    let heads = prop::sample::select(vec![(1, 1), (2, 2), (2, 1), (4, 1), (4, 2), (8, 1), (16, 1)]);
+    let usual = prop::sample::select(vec![(1, 1), (2, 2), (2, 1), (4, 1), (4, 2), (8, 1), (10, 2), (7, 1), (16, 1)]);
+    let heads = prop_oneof![3 => usual, 1 => (1_u32..=AttentionShape::LARGEST_GROUP).prop_map(|group| (group, 1))];
     let dtype = prop::sample::select(vec![Dtype::F16, Dtype::Bf16]);
-    (heads, dtype, prop::sample::select(vec![64_u32, 128])).prop_map(
+    (heads, dtype, prop::sample::select(AttentionShape::HEAD_DIMS.to_vec())).prop_map(
         move |((query_heads, kv_heads), dtype, head_dim)| AttentionShape {
             query_heads,
             kv_heads,

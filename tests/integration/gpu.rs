@@ -175,6 +175,16 @@ fn ragged_forests_come_out_right(block_size: u32) {
 }
 
 #[test]
+fn ragged_forests_in_blocks_of_1_come_out_right_and_their_captures_keep_every_rule() {
+    ragged_forests_come_out_right(1);
+}
+
+#[test]
+fn ragged_forests_in_blocks_of_8_come_out_right_and_their_captures_keep_every_rule() {
+    ragged_forests_come_out_right(8);
+}
+
+#[test]
 fn ragged_forests_in_blocks_of_16_come_out_right_and_their_captures_keep_every_rule() {
     ragged_forests_come_out_right(16);
 }

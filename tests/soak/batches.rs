@@ -63,13 +63,14 @@ pub(crate) fn spec(draw: &mut Draw) -> BatchSpec {
 }
 
 fn shape(draw: &mut Draw) -> AttentionShape {
-    let (query_heads, kv_heads) = draw.pick([(32, 8), (32, 8), (32, 32), (16, 4), (8, 1), (32, 2), (7, 7), (64, 8)]);
+    let (query_heads, kv_heads) =
+        draw.pick([(32, 8), (32, 8), (32, 32), (16, 4), (8, 1), (32, 2), (7, 7), (64, 8), (28, 4), (40, 8), (48, 1)]);
     let mut shape = AttentionShape {
         query_heads,
         kv_heads,
-        head_dim: draw.pick([128, 128, 128, 64]),
+        head_dim: draw.pick([128, 128, 128, 64, 256]),
         dtype: draw.pick(Dtype::ALL),
-        block_size: draw.pick([16, 32, 32, 64, 256]),
+        block_size: draw.pick([1, 8, 16, 32, 32, 64, 256]),
     };
     if draw.one_in(30) {
         let figure = draw.any32();

@@ -13,7 +13,7 @@ use engine::plan::hybrid::PodChoice;
 use engine::session::Tell;
 use engine::tile::Tile;
 use engine::units::{NodeIdx, PackIdx};
-use engine::workload::{BatchSpec, NodeSpec, RequestSpec, SCHEMA};
+use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec, SCHEMA};
 use packscope::samples;
 use packscope::window::command::{Action, COMMANDS, Command};
 use packscope::window::gpu::{Found, Machine, RunsPlans};
@@ -86,8 +86,8 @@ fn edit(draw: &mut Draw) -> Edit {
         8 => Edit::Request(RequestSpec::Prefill { chunk: draw.within(1, 512), kv: draw.within(512, 4096) }),
         9 => Edit::RemoveRequest(at),
         10 => Edit::Heads(draw.pick([1, 8, 32, 1024]), draw.pick([1, 7, 8, 32])),
-        11 => Edit::HeadDim(draw.pick([64, 128])),
-        12 => Edit::BlockSize(draw.pick([16, 32, 64, 128, 256])),
+        11 => Edit::HeadDim(draw.pick(AttentionShape::HEAD_DIMS)),
+        12 => Edit::BlockSize(draw.pick(AttentionShape::BLOCK_SIZES)),
         13 if draw.one_in(3) => Edit::Sample(at),
         13..16 => Edit::Scheduler(at),
         16 | 17 => Edit::Strategy(draw.pick(Strategy::ALL)),

@@ -1,0 +1,28 @@
+// Tiles of K and V token by token, 16 bytes a lane, for GPUs without bulk copies and for blocks that are too small for
+// them. The lanes of a warp know where the rows of the next tokens begin, one each, and tell each other as they copy.
+#pragma once
+#include "async_copy.cuh"
+#include "tile.cuh"
+
+// Elements in which places in the cache are counted: rows begin at multiples of it, and 32 bits reach 512 GiB.
+constexpr u32 kPlace = 64;
+
+// Place of a token's row of a KV head.
+template <class Params>
+__device__ __forceinline__ u32 token_place(const Params& p, u32 block, u32 token, u32 kv_head) {
+    const u32 in_block = token & ((1u << p.block_shift) - 1);
+    return (u32)((block * p.stride_block + in_block * p.stride_token + kv_head * p.stride_head) / kPlace);
+}
+
+// Copies `kTokens` rows to row `row` of a tile of `kRows` rows and those after it; lane i has the place of the i-th.
+// Rows from the `real`-th on become zeros.
+template <int kRows, u32 kTokens, int kAtOnce>
+__device__ __forceinline__ void copy_tokens(u32 tile, u32 row, const u16* cache, u32 place, int real, u32 lane) {
+    constexpr u32 kChunks = kDim / 8, kTokensPerCopy = 32 / kChunks;
+    const u32 chunk = lane % kChunks, own = lane / kChunks;
+#pragma unroll kAtOnce
+    for (u32 i = 0; i < kTokens; i += kTokensPerCopy) {
+        const u16* from = cache + (u64)__shfl_sync(0xffffffffu, place, i + own) * kPlace + chunk * 8;
+        copy_16(tile_address<kRows>(tile, row + i + own, chunk), from, (int)(i + own) < real);
+    }
+}
