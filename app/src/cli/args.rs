@@ -68,6 +68,12 @@ pub(crate) struct BatchArgs {
     /// How many tokens each request of the trace is into its output.
     #[arg(long, value_name = "TOKENS", requires = "mooncake", default_value_t = 1)]
     pub(crate) step: u64,
+    /// The heads, head dimension and element type of a model; see 'packscope list models'.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["heads", "head_dim", "dtype"])]
+    pub(crate) model: Option<String>,
+    /// GPUs over which the model's heads are divided; the batch is that of one of them.
+    #[arg(long, value_name = "N", requires = "model", default_value_t = 1)]
+    pub(crate) tp: u32,
     /// Query heads / KV heads [default: 32/8, or the batch file's].
     #[arg(long, value_name = "HQ/HKV")]
     pub(crate) heads: Option<String>,
@@ -419,4 +425,6 @@ pub(crate) enum Listing {
     Tiles,
     /// Views of the window.
     Panels,
+    /// Models whose attention '--model' takes.
+    Models,
 }

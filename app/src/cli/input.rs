@@ -6,7 +6,7 @@ use engine::hw::{self, Device};
 use engine::session::{Auto, PlanOptions, Runner};
 use engine::shown::quoted;
 use engine::tile::Tile;
-use engine::workload::{self, AttentionShape, BatchSpec, TraceRequest};
+use engine::workload::{self, AttentionShape, BatchSpec, Model, TraceRequest};
 use engine::{Error, pack};
 
 use super::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
@@ -21,6 +21,12 @@ pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
         return Err(Fault::input(
             "more than one batch is given",
             "give one of BATCH, --tree and --mooncake; --decode and --prefill add requests to it",
+        ));
+    }
+    if let Some(model) = args.model.as_deref().map(Model::find).transpose()?.filter(|m| !m.not_modelled.is_empty()) {
+        output::note(&format!(
+            "{}: {} are not modelled; every layer is taken as plain attention",
+            model.title, model.not_modelled
         ));
     }
     let mut spec = base(args)?;
@@ -85,6 +91,9 @@ fn base(args: &BatchArgs) -> Outcome<BatchSpec> {
 
 /// The shape with what the options change in it.
 fn shape(args: &BatchArgs, mut shape: AttentionShape) -> Outcome<AttentionShape> {
+    if let Some(name) = &args.model {
+        shape = Model::find(name)?.shape(args.tp, shape.block_size)?;
+    }
     if let Some(heads) = &args.heads {
         (shape.query_heads, shape.kv_heads) = workload::parse_heads(heads)?;
     }

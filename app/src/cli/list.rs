@@ -6,9 +6,9 @@ use engine::export::SCHEMA;
 use engine::plan::Strategy;
 use engine::tile::{self, Feasibility};
 use engine::units::counted;
-use engine::workload::{BatchSpec, Dtype};
+use engine::workload::{BatchSpec, Dtype, Model};
 use engine::{hw, pack};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::{ListArgs, Listing};
 use super::fault::Outcome;
@@ -20,7 +20,10 @@ use crate::samples;
 pub(crate) fn list(args: &ListArgs) -> Outcome<ExitCode> {
     let (kind, entries) = entries(args.what);
     if args.json {
-        let entries: Vec<_> = entries.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
+        let mut entries: Vec<_> = entries.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
+        if args.what == Listing::Models {
+            entries.iter_mut().zip(Model::all()).for_each(|(entry, model)| add_figures(entry, model));
+        }
         output::print_json(&json!({ "schema": SCHEMA, kind: entries }))?;
     } else {
         let mut table = Table::new(2, &["name", "what"]);
@@ -42,6 +45,14 @@ fn entries(what: Listing) -> (&'static str, Vec<(String, String)>) {
         Listing::Samples => ("samples", samples::samples().iter().map(sample).collect()),
         Listing::Tiles => ("tiles", hw::builtin().iter().flat_map(tiles).collect()),
         Listing::Panels => ("panels", PANELS.iter().map(|(name, about)| owned(name, about)).collect()),
+        Listing::Models => ("models", Model::all().iter().map(|model| owned(model.name, &model.about())).collect()),
+    }
+}
+
+/// The model's figures beside its name.
+fn add_figures(entry: &mut Value, model: &Model) {
+    if let (Some(entry), Ok(Value::Object(figures))) = (entry.as_object_mut(), serde_json::to_value(model)) {
+        entry.extend(figures);
     }
 }
 

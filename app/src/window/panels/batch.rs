@@ -2,7 +2,7 @@
 
 use egui::{DragValue, RichText, ScrollArea, Ui};
 use engine::units::grouped;
-use engine::workload::{AttentionShape, BatchSpec, Dtype, NodeSpec, RequestSpec};
+use engine::workload::{AttentionShape, BatchSpec, Dtype, Model, NodeSpec, RequestSpec};
 
 use super::Frame;
 use crate::samples;
@@ -70,7 +70,60 @@ fn counted(request: &RequestSpec) -> u64 {
     }
 }
 
+/// Which model was taken, and for how many GPUs.
+#[derive(Clone, Copy)]
+struct Taken {
+    model: &'static Model,
+    gpus: u32,
+}
+
+/// A menu of models and one of tensor-parallel degrees, which set the shape.
+fn models(ui: &mut Ui, shape: &mut AttentionShape) {
+    let memory = egui::Id::new("model of the batch");
+    let is = |taken: &Taken| taken.model.shape(taken.gpus, shape.block_size).is_ok_and(|own| own == *shape);
+    let taken: Option<Taken> = ui.data(|data| data.get_temp(memory)).filter(is);
+    let mut chosen = taken;
+    ui.horizontal(|ui| {
+        let label = ui.label("model").id;
+        let shown = taken.map_or("none", |taken| taken.model.title);
+        let combo = egui::ComboBox::from_id_salt("model").selected_text(shown).height(420.0);
+        let shown = combo.show_ui(ui, |ui| {
+            for model in Model::all() {
+                let own = taken.is_some_and(|taken| taken.model == model);
+                if ui.selectable_label(own, model.title).on_hover_text(model.about()).clicked() {
+                    chosen = Some(Taken { model, gpus: 1 });
+                }
+            }
+        });
+        shown.response.labelled_by(label);
+        let Some(taken) = taken else { return };
+        let label = ui.label("on").id;
+        let combo = egui::ComboBox::from_id_salt("gpus").selected_text(counted_gpus(taken.gpus)).width(60.0);
+        let shown = combo.show_ui(ui, |ui| {
+            for gpus in taken.model.degrees() {
+                if ui.selectable_label(gpus == taken.gpus, counted_gpus(gpus)).clicked() {
+                    chosen = Some(Taken { gpus, ..taken });
+                }
+            }
+        });
+        shown.response.labelled_by(label).on_hover_text("tensor parallelism: the batch is that of one GPU");
+    });
+    let Some(chosen) = chosen else { return };
+    if !chosen.model.not_modelled.is_empty() {
+        ui.label(RichText::new(format!("Not modelled: {}.", chosen.model.not_modelled)).italics());
+    }
+    if let Ok(own) = chosen.model.shape(chosen.gpus, shape.block_size) {
+        *shape = own;
+        ui.data_mut(|data| data.insert_temp(memory, chosen));
+    }
+}
+
+fn counted_gpus(gpus: u32) -> String {
+    engine::units::counted(u64::from(gpus), "GPU")
+}
+
 fn shape(ui: &mut Ui, shape: &mut AttentionShape) {
+    models(ui, shape);
     egui::Grid::new("shape").num_columns(4).spacing([8.0, 4.0]).show(ui, |ui| {
         heads(ui, "query heads", &mut shape.query_heads);
         heads(ui, "KV heads", &mut shape.kv_heads);
