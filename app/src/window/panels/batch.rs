@@ -79,7 +79,7 @@ struct Taken {
 
 /// A menu of models and one of tensor-parallel degrees, which set the shape.
 fn models(ui: &mut Ui, shape: &mut AttentionShape) {
-    let memory = egui::Id::new("model of the batch");
+    let memory = egui::Id::unique("model of the batch");
     let is = |taken: &Taken| taken.model.shape(taken.gpus, shape.block_size).is_ok_and(|own| own == *shape);
     let taken: Option<Taken> = ui.data(|data| data.get_temp(memory)).filter(is);
     let mut chosen = taken;
