@@ -176,6 +176,24 @@ PS_ASSERT_OFFSET(PrefillParams, num_folded, 408);
 PS_ASSERT_OFFSET(PrefillParams, queries, 256);
 PS_ASSERT_OFFSET(PrefillParams, num_items, 376);
 
+// Prefill and decode in one launch, an item of either or of both to a CTA.
+struct alignas(64) HybridParams {
+    PrefillParams prefill;
+    DecodeParams decode;
+    u32* counters;        // next prefill, next decode, CTAs that have their item, unused, tickets of each SM; zero
+                          // before and after each launch
+    u32 prefill_items;    // (task, query head) pairs
+    u32 decode_items;     // entries of the decodes
+    u32 period;           // tickets after which the pattern begins again; 0 where the index of a CTA says what it does
+    u32 prefill_tickets;  // how many of them, from the first, are prefill
+    u32 sm_counters;      // SMs that have a counter
+    u32 unused[9];
+    static constexpr u32 kSms = 4;
+};
+static_assert(sizeof(HybridParams) == 1280, "HybridParams is 1280 bytes");
+PS_ASSERT_OFFSET(HybridParams, decode, 512);
+PS_ASSERT_OFFSET(HybridParams, counters, 1216);
+
 // Added to the number of a prefill item in the trace, whose `kv_head` is then the query head.
 static constexpr u32 kPrefillTask = 1u << 30;
 

@@ -9,8 +9,9 @@
 //   PS_WGMMA    warpgroup mma (sm_90a), else mma.sync
 //   PS_TMA      bulk tensor copies, else cp.async, token by token
 //   PS_SLIM     a CTA that leaves room on its SM for a decode CTA
-//   PS_ROWS     rows of a task           PS_TOKENS   tokens of a tile
-//   PS_STAGES   ring stages              PS_SHARED_BYTES  shared memory that the host gives
+//   PS_ROLES    PS_ALONE, PS_EITHER or PS_BOTH: what the CTAs of the kernel compute (roles.cuh)
+//   PS_PREFILL_ROWS     rows of a task           PS_PREFILL_TOKENS   tokens of a tile
+//   PS_PREFILL_STAGES   ring stages              PS_PREFILL_BYTES    shared memory that the host gives
 #pragma once
 #include "async_copy.cuh"
 #include "partials.cuh"
@@ -19,11 +20,12 @@
 #include "tile.cuh"
 #include "trace.cuh"
 
-constexpr int kTaskRows = PS_ROWS;
-constexpr int kTokens = PS_TOKENS;
+namespace prefill {
+constexpr int kTaskRows = PS_PREFILL_ROWS;
+constexpr int kTokens = PS_PREFILL_TOKENS;
 constexpr int kTokens8 = kTokens / 8;
 constexpr int kDims8 = kDim / 8;
-constexpr int kStages = PS_STAGES;
+constexpr int kStages = PS_PREFILL_STAGES;
 constexpr u32 kRowChunks = kDim / 8;  // 16-byte chunks of a row
 
 // An item for one query head, as every thread that works on it needs it.
@@ -60,13 +62,8 @@ __device__ __forceinline__ u32 prefill_tasks(const PrefillParams& p) {
     return tasks_of_kv_head(p) * (p.q_heads / p.group);
 }
 
-// Task `place` of the queue.
-__device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p, u32 place) {
-    const u32 of_kv_head = tasks_of_kv_head(p);
-    const u32 kv_head = place / of_kv_head, within = place % of_kv_head;
-    const u32 whole = p.num_items - p.num_folded;  // items of all query heads
-    const bool folded = within >= whole * p.group;
-    const u32 item = folded ? within - whole * p.group + whole : within / p.group;
+// Item `item` for `head`, the first of those that it folds.
+__device__ __forceinline__ PrefillTask load_item_of(const PrefillParams& p, u32 item, u32 head, u32 kv_head) {
     const uint4* at = (const uint4*)(p.items + item);
     const uint4 a = __ldg(at), b = __ldg(at + 1), c = __ldg(at + 2);
     PrefillTask task;
@@ -82,9 +79,19 @@ __device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p,
 #if !PS_SLIM
     task.kind = c.y;
 #endif
-    task.head = kv_head * p.group + (folded ? 0 : within % p.group);
+    task.head = head;
     task.kv_head = kv_head;
     return task;
+}
+
+// Task `place` of the queue.
+__device__ __forceinline__ PrefillTask load_prefill_task(const PrefillParams& p, u32 place) {
+    const u32 of_kv_head = tasks_of_kv_head(p);
+    const u32 kv_head = place / of_kv_head, within = place % of_kv_head;
+    const u32 whole = p.num_items - p.num_folded;  // items of all query heads
+    const bool folded = within >= whole * p.group;
+    const u32 item = folded ? within - whole * p.group + whole : within / p.group;
+    return load_item_of(p, item, kv_head * p.group + (folded ? 0 : within % p.group), kv_head);
 }
 
 // By the one thread that claims for its CTA. The last CTA out resets the counters.
@@ -96,6 +103,32 @@ __device__ __forceinline__ u32 claim_prefill(const PrefillParams& p) {
     }
     return place;
 }
+
+// Where the tasks of a CTA come from, for the one thread that claims them: the queue of a persistent grid,
+struct QueuedTasks {
+    __device__ __forceinline__ u32 claim(const PrefillParams& p) { return claim_prefill(p); }
+    __device__ __forceinline__ bool has(const PrefillParams& p, u32 place) const { return place < prefill_tasks(p); }
+    __device__ __forceinline__ PrefillTask load(const PrefillParams& p, u32 place) const {
+        return load_prefill_task(p, place);
+    }
+};
+
+// or what the CTA was given, one task: item by item for one query head, then for the next.
+struct OneTask {
+    u32 place;
+    static constexpr u32 kTaken = 0xffffffffu;
+
+    __device__ __forceinline__ u32 claim(const PrefillParams&) {
+        const u32 taken = place;
+        place = kTaken;
+        return taken;
+    }
+    __device__ __forceinline__ bool has(const PrefillParams&, u32 place) const { return place != kTaken; }
+    __device__ __forceinline__ PrefillTask load(const PrefillParams& p, u32 place) const {
+        const u32 head = place / p.num_items;
+        return load_item_of(p, place % p.num_items, head, head / p.group);
+    }
+};
 
 // Row of Q and of the output, or query of a folded task.
 __device__ __forceinline__ u32 row_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
@@ -253,3 +286,4 @@ __device__ __forceinline__ void finish_rows(const PrefillParams& p, const Prefil
         }
     }
 }
+}  // namespace prefill

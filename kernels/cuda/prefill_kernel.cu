@@ -10,10 +10,11 @@
 // The compiler's option caps the registers at entry; a launch bound would void it.
 #define PS_BOUNDS
 #else
-#define PS_BOUNDS __launch_bounds__(kThreads, 1)
+#define PS_BOUNDS __launch_bounds__(prefill::kThreads, 1)
 #endif
 
 extern "C" __global__ void PS_BOUNDS packscope_prefill(const __grid_constant__ PrefillParams p) {
+    using namespace prefill;
     extern __shared__ __align__(1024) u8 memory[];
     PrefillShared& shared = *(PrefillShared*)memory;
 #if PS_WGMMA
@@ -25,7 +26,7 @@ extern "C" __global__ void PS_BOUNDS packscope_prefill(const __grid_constant__ P
 #if PS_WGMMA
     if (threadIdx.x < kWarpgroup) {
         give_registers<kFetchRegisters>();
-        PrefillFetch(p, shared).run();
+        PrefillFetch<QueuedTasks>(p, shared, QueuedTasks()).run();
     } else {
         take_registers<kComputeRegisters>();
         PrefillConsumer(p, shared).run();

@@ -3,6 +3,7 @@
 #pragma once
 #include "prefill.cuh"
 
+namespace prefill {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
 constexpr int kTileBytes = kTokens * kDim * 2;
@@ -27,7 +28,7 @@ struct PrefillShared {
     alignas(1024) u8 queries[kQueryBytes];
     PrefillScratch scratch;
 };
-static_assert(sizeof(PrefillShared) <= PS_SHARED_BYTES, "the host gives the kernel enough shared memory");
+static_assert(sizeof(PrefillShared) <= PS_PREFILL_BYTES, "the host gives the kernel enough shared memory");
 
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
@@ -206,3 +207,4 @@ struct PrefillWarps {
         }
     }
 };
+}  // namespace prefill

@@ -1,4 +1,5 @@
-// The prefill kernel of Hopper: a warpgroup that fetches and two that compute, each 64 rows of a task.
+// The prefill kernel of Hopper: a warpgroup that fetches and two that compute, each 64 rows of a task; or one of 64 rows,
+// where a CTA is half of what its SM holds (hybrid_kernel.cu).
 //
 //   warps 0, 1 ──► K and V by bulk copies ──► ring ──┐
 //   warps 2, 3 ──► Q, task ──────────────────────────┴──► warpgroups 1 and 2: S = Q K^T, softmax, O += P V
@@ -12,20 +13,26 @@
 #pragma once
 #include "prefill.cuh"
 #include "registers.cuh"
+#include "roles.cuh"
 #include "token_copies.cuh"
 #include "wgmma.cuh"
 
-constexpr int kConsumerWarps = 8;
+namespace prefill {
+constexpr int kConsumerWarps = kTaskRows / 16;
 constexpr int kConsumerThreads = kConsumerWarps * 32;
-constexpr int kWarpgroup = 128;
 constexpr int kThreads = kWarpgroup + kConsumerThreads;
-// Of the fetching warpgroup, those that ask for K and V, and the others, which copy Q. To issue a bulk copy takes a
-// warp some 70 cycles: one warp alone would be too slow for tiles of 32 copies, as blocks of 16 tokens make them.
+// First threads of the warpgroups: where decode may take their place or be beside them, it has the first one.
+constexpr u32 kFetchThread = PS_ROLES == PS_ALONE ? 0 : kWarpgroup;
+constexpr u32 kConsumerThread = PS_ROLES == PS_ALONE ? kWarpgroup : PS_ROLES == PS_EITHER ? 0 : 2 * kWarpgroup;
+// Of the fetching warpgroup, those that ask for K and V, and the others, which copy Q, but for the last where it
+// fetches for the decode beside. To issue a bulk copy takes a warp some 70 cycles: one warp alone would be too slow for
+// tiles of 32 copies, as blocks of 16 tokens make them.
 constexpr u32 kTileWarps = 2;
-constexpr u32 kQueryThreads = kWarpgroup - kTileWarps * 32;
+constexpr u32 kFetchThreads = PS_ROLES == PS_BOTH ? kWarpgroup - 32 : kWarpgroup;
+constexpr u32 kQueryThreads = kFetchThreads - kTileWarps * 32;
 constexpr int kStageBytes = kTokens * kDim * 2;
 constexpr int kQueryBytes = kTaskRows * kDim * 2;
-static_assert(kTaskRows == 128 && (kTokens == 64 || kTokens == 96 || kTokens == 128),
+static_assert(kTaskRows % 64 == 0 && (kTokens == 64 || kTokens == 96 || kTokens == 128),
               "the warpgroup instructions below are for these");
 // Arrivals that fill a stage: one for bulk copies, which count their bytes besides, else one of each thread that copies.
 constexpr u32 kFills = PS_TMA ? 1 : kTileWarps * 32;
@@ -38,10 +45,10 @@ constexpr int kComputeRegisters = (PS_SLIM ? 168 : 232) - (PS_TMA ? 0 : 8);
 // 16-byte copies of a thread that are prepared together, where there are no bulk copies.
 constexpr int kCopiesAtOnce = PS_SLIM ? 2 : 8;
 
-// Named barriers, behind that of the whole CTA.
-constexpr int kFetchBarrier = 1;
-constexpr int kGroupBarrier = 2;  // one a consumer warpgroup
-constexpr int kTailBarrier = 4;
+// Named barriers, behind that of the whole CTA and that of decode.
+constexpr int kFetchBarrier = 2;
+constexpr int kGroupBarrier = 3;  // one a consumer warpgroup
+constexpr int kTailBarrier = 5;
 
 // Tasks under way: one is computed while the next is claimed and its first tiles are fetched.
 constexpr u32 kTasks = 2;
@@ -77,7 +84,7 @@ struct PrefillShared {
     alignas(1024) u8 queries[kQueryBytes];
     PrefillScratch scratch;
 };
-static_assert(sizeof(PrefillShared) <= PS_SHARED_BYTES, "the host gives the kernel enough shared memory");
+static_assert(sizeof(PrefillShared) <= PS_PREFILL_BYTES, "the host gives the kernel enough shared memory");
 
 // Rows of V past the last token may hold anything, NaN included, and would meet a zero of P: the consumers clear
 // them in shared memory.
@@ -89,16 +96,18 @@ __device__ __forceinline__ void clear_rows(u32 stage, u32 valid, u32 thread) {
     }
 }
 
-// The first warpgroup.
+// The warpgroup that fetches.
+template <class Tasks>
 struct PrefillFetch {
     const PrefillParams& p;
     PrefillShared& shared;
-    u32 thread;
+    Tasks tasks;
+    u32 thread;  // within the warpgroup
     RingCursor<kStages> cursor;  // of those that copy K and V
     u32 query_parity;            // of the others
 
-    __device__ __forceinline__ PrefillFetch(const PrefillParams& params, PrefillShared& memory)
-        : p(params), shared(memory), thread(threadIdx.x), query_parity(1) {}
+    __device__ __forceinline__ PrefillFetch(const PrefillParams& params, PrefillShared& memory, Tasks from)
+        : p(params), shared(memory), tasks(from), thread(threadIdx.x - kFetchThread), query_parity(1) {}
 
 #if PS_TMA
     // This thread copies half `part % kHalves` of box `part / kHalves` of each tile. Its number is read anew: in a slim
@@ -107,6 +116,7 @@ struct PrefillFetch {
     __device__ __forceinline__ u32 part() const {
         u32 number;
         asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+        number -= kFetchThread;
         return (number & 31) * kTileWarps + (number >> 5);
     }
     __device__ __forceinline__ u32 box() const { return part() / kHalves; }
@@ -213,10 +223,10 @@ struct PrefillFetch {
     // By one thread. The task is read from shared memory wherever it is wanted: registers are short.
     __device__ __forceinline__ void claim(const RingCursor<kTasks>& at) {
         PrefillTask& task = shared.scratch.tasks[at.stage];
-        const u32 place = claim_prefill(p);
+        const u32 place = tasks.claim(p);
         barrier_wait(smem_address(&shared.scratch.task_empty[at.stage]), at.parity ^ 1);
-        if (place < prefill_tasks(p)) {
-            task = load_prefill_task(p, place);
+        if (tasks.has(p, place)) {
+            task = tasks.load(p, place);
         } else {
             task.num_rows = 0;
         }
@@ -234,7 +244,7 @@ struct PrefillFetch {
 #pragma unroll 1
         for (;; at.advance()) {
             if (thread == 0) claim(at);
-            sync_threads(kFetchBarrier, kWarpgroup);
+            sync_threads(kFetchBarrier, kFetchThreads);
             const PrefillTask& task = shared.scratch.tasks[at.stage];
             if (task.num_rows == 0) break;
             if (thread < kTileWarps * 32) {
@@ -246,16 +256,16 @@ struct PrefillFetch {
     }
 };
 
-// The other two.
+// The one or two that compute.
 struct PrefillConsumer {
     const PrefillParams& p;
     PrefillShared& shared;
-    u32 group;  // 0 or 1
+    u32 group;  // of them
     u32 thread, lane, warp;  // within the warpgroup
     RingCursor<kStages> cursor;
 
     __device__ __forceinline__ PrefillConsumer(const PrefillParams& params, PrefillShared& memory)
-        : p(params), shared(memory), group(__shfl_sync(0xffffffffu, threadIdx.x / kWarpgroup - 1, 0)),
+        : p(params), shared(memory), group(kTaskRows == 64 ? 0 : __shfl_sync(0xffffffffu, (threadIdx.x - kConsumerThread) / kWarpgroup, 0)),
           thread(threadIdx.x % kWarpgroup), lane(threadIdx.x & 31), warp(thread >> 5) {}
 
     __device__ __forceinline__ u32 row() const { return group * 64 + warp * 16 + (lane >> 2); }
@@ -411,7 +421,7 @@ struct PrefillConsumer {
             const PrefillTask task = take_task(nth);
             if (task.num_rows == 0) break;
             barrier_wait(smem_address(&shared.scratch.query_full), nth & 1);
-            TraceSpan span(shared.scratch.times, kWarpgroup / 32);
+            TraceSpan span(shared.scratch.times, kConsumerThread / 32);
             span.begin();
             // Ordinary copies brought Q; each thread has seen all of them.
             fence_async_proxy();
@@ -433,3 +443,4 @@ struct PrefillConsumer {
         }
     }
 };
+}  // namespace prefill

@@ -5,10 +5,12 @@ use crate::call::{CallOptions, KernelInfo, Params, Ready};
 use crate::compile::Compiler;
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Function, Gpu};
-use crate::lists::{entries, heads_per_item, items, merge_rows, owners, pack_queries, prefill_items};
-use crate::params::{DecodeParams, Item, MergeParams, PackQuery, PrefillParams};
-use crate::plan::{DecodeShape, Launch, MergeRows, PlanArrays, Tile, Work};
-use crate::spec::{KernelSpec, PrefillSpec};
+use crate::lists::{
+    entries, heads_per_item, items, merge_rows, owners, pack_queries, prefill_items, queued_prefill_items,
+};
+use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
+use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, Tile, Work};
+use crate::spec::{HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::trace::TraceBuffer;
 
 /// What all launches of a call read and write.
@@ -125,6 +127,7 @@ impl<'a> Builder<'a> {
             Work::Packs(packs) => self.packs(packs),
             Work::Queue(packs) => self.queue(packs, launch),
             Work::Prefill(tasks) => self.prefill(tasks, launch),
+            Work::Hybrid(hybrid) => self.hybrid(hybrid),
             Work::Merge(rows) => self.merge(rows),
         }?;
         ready.programmatic = launch.programmatic;
@@ -144,7 +147,7 @@ impl<'a> Builder<'a> {
     fn packs(&mut self, packs: &[u32]) -> Result<Ready, KernelError> {
         let tile = packs.first().and_then(|pack| self.plan.tiles.get(self.plan.packs[*pack as usize].tile as usize));
         let tiles: Vec<Tile> = tile.copied().into_iter().collect();
-        let items = items(self.plan, packs, self.shape.kv_heads, |_| 0, |_| 1);
+        let items = items(self.plan, packs, self.shape.kv_heads, |_| 0, |_, together| together);
         let grid = items.len() as u32;
         let (spec, function) = self.decode_kernel(&tiles, (false, false))?;
         self.decode(&spec, function, &items, grid)
@@ -159,7 +162,9 @@ impl<'a> Builder<'a> {
         let (spec, function) = self.decode_kernel(&tiles, (true, launch.beside))?;
         let lanes = self.sms(launch.sms) * function.ctas_per_sm()?.max(1);
         let (kv_heads, wanted) = (self.shape.kv_heads, self.options.item_tokens);
-        let heads = |tokens: u32| heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted);
+        let heads = |tokens: u32, together: u32| {
+            heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted).max(together)
+        };
         let number = |tile: u32| used.iter().position(|own| *own == tile as usize).unwrap_or(0) as u32;
         let items = items(plan, packs, kv_heads, number, heads);
         let grid = (items.len() as u32).min(lanes);
@@ -188,11 +193,19 @@ impl<'a> Builder<'a> {
         items: &[Item],
         grid: u32,
     ) -> Result<Ready, KernelError> {
+        let mut params = self.decode_params(&spec.tiles, spec.bulk_copies(&self.gpu.arch()), items)?;
+        params.queue = self.shared.keep(self.gpu.upload(&[0_u32; 4])?);
+        let info = KernelInfo::of(&function, spec.tiles.clone(), grid)?;
+        Ok(Ready { function, params: Params::Decode(Box::new(params)), grid, info, programmatic: false })
+    }
+
+    /// Parameters of a decode kernel with these tiles, but for its queue.
+    fn decode_params(&mut self, tiles: &[Tile], bulk: bool, items: &[Item]) -> Result<DecodeParams, KernelError> {
         let (gpu, shape, cache) = (self.gpu, self.shape, self.cache);
         let mut params = self.decode;
-        if spec.bulk_copies(&gpu.arch()) {
+        if bulk {
             // One box serves all tiles of the kernel: it divides the block and every n.
-            let shared = spec.tiles.iter().filter(|t| t.heads_together() == 1);
+            let shared = tiles.iter().filter(|t| t.heads_together() == 1);
             let tokens = shared.map(|t| t.n).fold(shape.block_size, u32::min);
             params.box_shift = tokens.trailing_zeros();
             params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;
@@ -200,14 +213,12 @@ impl<'a> Builder<'a> {
             params.k_map4 = tensor_map(&cache.k, shape, cache, 16, 4)?;
             params.v_map4 = tensor_map(&cache.v, shape, cache, 16, 4)?;
         }
-        let wide = |tile: u32| spec.tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
+        let wide = |tile: u32| tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
         let tokens = |tile| if wide(tile) { 16 } else { 1 << params.box_shift };
         let list = entries(items, &self.pack_queries, self.plan.block_ids, tokens, shape.block_size);
         params.entries = self.shared.keep(gpu.upload(&list)?);
-        params.queue = self.shared.keep(gpu.upload(&[0_u32; 4])?);
         params.num_items = items.len() as u32;
-        let info = KernelInfo::of(&function, spec.tiles.clone(), grid)?;
-        Ok(Ready { function, params: Params::Decode(Box::new(params)), grid, info, programmatic: false })
+        Ok(params)
     }
 
     fn merge(&mut self, merge: &MergeRows) -> Result<Ready, KernelError> {
@@ -236,7 +247,7 @@ impl<'a> Builder<'a> {
     }
 
     fn prefill(&mut self, tasks: &[u32], launch: &Launch) -> Result<Ready, KernelError> {
-        let (gpu, shape, cache, base) = (self.gpu, self.shape, self.cache, self.decode);
+        let (gpu, shape) = (self.gpu, self.shape);
         let spec = PrefillSpec {
             slim: launch.beside,
             copies: shape.copies(DecodeShape::PREFILL_BULK_BLOCK),
@@ -244,13 +255,34 @@ impl<'a> Builder<'a> {
             ..PrefillSpec::new(shape.head_dim, shape.dtype, self.traces())
         };
         let function = gpu.load(&self.compiler.prefill(&spec)?)?;
-        let (items, num_folded) = prefill_items(self.plan, tasks);
+        let (items, num_folded) = queued_prefill_items(self.plan, tasks);
         let listed = items.iter().filter(|item| item.kind != 0).count();
         if launch.beside && (num_folded > 0 || (listed > 0 && listed < items.len())) {
             return Err(KernelError::Unsupported(
                 "lists of some rows, or query heads, in prefill beside decode".to_owned(),
             ));
         }
+        let rows = if launch.beside && listed == 0 { 0 } else { self.query_index };
+        let arch = self.compiler.arch();
+        let tokens = spec.bulk_copies(arch).then(|| spec.box_tokens(arch, shape.block_size));
+        let mut params = self.prefill_params(&items, rows, tokens)?;
+        params.num_folded = num_folded;
+        params.queue = self.shared.keep(gpu.upload(&[0_u32; 4])?);
+        let of_kv_head = (params.num_items - num_folded) * params.group + num_folded;
+        let grid = (of_kv_head * shape.kv_heads).min(self.sms(launch.sms) * function.ctas_per_sm()?.max(1));
+        let info = KernelInfo::of(&function, Vec::new(), grid)?;
+        Ok(Ready { function, params: Params::Prefill(Box::new(params)), grid, info, programmatic: false })
+    }
+
+    /// Parameters of a prefill kernel, but for its queue: whose rows are listed from `rows` on, if any are, and whose tiles
+    /// come in boxes of so many tokens, if they come by bulk copies.
+    fn prefill_params(
+        &mut self,
+        items: &[PrefillItem],
+        rows: u64,
+        box_tokens: Option<u32>,
+    ) -> Result<PrefillParams, KernelError> {
+        let (gpu, shape, cache, base) = (self.gpu, self.shape, self.cache, self.decode);
         let all_merged: u32 = self.plan.launches.iter().map(Launch::merge_rows).sum();
         let mut params = PrefillParams {
             queries: base.queries,
@@ -260,10 +292,9 @@ impl<'a> Builder<'a> {
             out_lse: base.out_lse,
             part_out: base.part_out,
             part_lse: base.part_lse,
-            items: self.shared.keep(gpu.upload(&items)?),
-            rows: if launch.beside && listed == 0 { 0 } else { self.query_index },
+            items: self.shared.keep(gpu.upload(items)?),
+            rows,
             block_ids: base.block_ids,
-            queue: self.shared.keep(gpu.upload(&[0_u32; 4])?),
             trace: base.trace,
             stride_block: base.stride_block,
             stride_head: base.stride_head,
@@ -275,18 +306,57 @@ impl<'a> Builder<'a> {
             scale_log2: base.scale_log2,
             trace_capacity: base.trace_capacity,
             trace_begin: self.plan.merge_places(shape) + all_merged,
-            num_folded,
             ..PrefillParams::default()
         };
-        if spec.bulk_copies(self.compiler.arch()) {
-            let tokens = spec.box_tokens(self.compiler.arch(), shape.block_size);
+        if let Some(tokens) = box_tokens {
             params.box_shift = tokens.trailing_zeros();
             params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;
             params.v_map = tensor_map(&cache.v, shape, cache, tokens, 1)?;
         }
-        let of_kv_head = (params.num_items - num_folded) * params.group + num_folded;
-        let grid = (of_kv_head * shape.kv_heads).min(self.sms(launch.sms) * function.ctas_per_sm()?.max(1));
-        let info = KernelInfo::of(&function, Vec::new(), grid)?;
-        Ok(Ready { function, params: Params::Prefill(Box::new(params)), grid, info, programmatic: false })
+        Ok(params)
+    }
+
+    /// Prefill tasks and packs by the CTAs of one launch.
+    fn hybrid(&mut self, hybrid: &HybridWork) -> Result<Ready, KernelError> {
+        let (gpu, shape, plan) = (self.gpu, self.shape, self.plan);
+        let tile = hybrid.packs.first().and_then(|pack| plan.tiles.get(plan.packs[*pack as usize].tile as usize));
+        let spec = HybridSpec {
+            roles: Roles::from(hybrid.roles),
+            tile: tile.copied().unwrap_or(Tile::LEAN),
+            head_dim: shape.head_dim,
+            dtype: shape.dtype,
+            trace: self.traces(),
+            copies: shape.copies(DecodeShape::BULK_BLOCK),
+        };
+        let function = gpu.load(&self.compiler.hybrid(&spec)?)?;
+        let bulk = spec.bulk_copies();
+        let tasks = prefill_items(plan, &hybrid.tasks);
+        let packs = items(plan, &hybrid.packs, shape.kv_heads, |_| 0, |_, _| hybrid.heads);
+        let prefill = self.prefill_params(&tasks, 0, bulk.then(|| spec.box_tokens(shape.block_size)))?;
+        let decode = self.decode_params(&[spec.tile], bulk, &packs)?;
+        let (prefill_items, decode_items) = (tasks.len() as u32 * shape.q_heads, packs.len() as u32);
+        let sm_counters = gpu.info().sms;
+        let (period, prefill_tickets) = match hybrid.roles {
+            CtaRoles::Tickets { period, prefill } => (period, prefill),
+            CtaRoles::Index | CtaRoles::Paired => (0, 0),
+        };
+        let grid = match hybrid.roles {
+            CtaRoles::Paired => prefill_items.max(decode_items),
+            CtaRoles::Index | CtaRoles::Tickets { .. } => prefill_items + decode_items,
+        };
+        let counters = vec![0_u32; (HybridParams::SMS + sm_counters) as usize];
+        let params = HybridParams {
+            prefill,
+            decode,
+            counters: self.shared.keep(gpu.upload(&counters)?),
+            prefill_items,
+            decode_items,
+            period,
+            prefill_tickets,
+            sm_counters,
+            ..HybridParams::default()
+        };
+        let info = KernelInfo::of(&function, vec![spec.tile], grid)?;
+        Ok(Ready { function, params: Params::Hybrid(Box::new(params)), grid, info, programmatic: false })
     }
 }

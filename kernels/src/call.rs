@@ -17,7 +17,7 @@ use crate::cache::KvCache;
 use crate::compile::{Compiler, Resources};
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Event, Function, Gpu, Stream};
-use crate::params::{DecodeParams, MergeParams, PrefillParams, TraceRecord};
+use crate::params::{DecodeParams, HybridParams, MergeParams, PrefillParams, TraceRecord};
 use crate::plan::{DecodeShape, Launch, PlanArrays, Tile};
 use crate::trace::TraceBuffer;
 
@@ -60,6 +60,7 @@ pub(crate) enum Params {
     Decode(Box<DecodeParams>),
     Merge(MergeParams),
     Prefill(Box<PrefillParams>),
+    Hybrid(Box<HybridParams>),
 }
 
 /// A launch that is ready to be queued.
@@ -86,6 +87,7 @@ impl Ready {
                 Params::Decode(params) => function.launch_with(grid, threads, stream, params.as_ref(), early),
                 Params::Merge(params) => function.launch_with(grid, threads, stream, params, early),
                 Params::Prefill(params) => function.launch_with(grid, threads, stream, params.as_ref(), early),
+                Params::Hybrid(params) => function.launch_with(grid, threads, stream, params.as_ref(), early),
             }
         }
     }

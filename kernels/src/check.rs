@@ -2,8 +2,8 @@
 //! each row and each partial is written once and merged where it belongs.
 
 use crate::error::KernelError;
-use crate::plan::{DecodeShape, Launch, MergeRows, PlanArrays, PrefillTask, TaskRows, Work};
-use crate::spec::PrefillSpec;
+use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, PrefillTask, TaskRows, Work};
+use crate::spec::{HybridSpec, PrefillSpec, Roles};
 
 /// No kernel takes more tokens at a time.
 const LARGEST_TILE: u32 = 128;
@@ -156,6 +156,41 @@ impl PlanArrays<'_> {
         }
     }
 
+    fn check_one_tile(&self, packs: &[u32]) -> Result<(), Wrong> {
+        let tile = |pack: &u32| self.packs[*pack as usize].tile;
+        if packs.windows(2).any(|two| tile(&two[0]) != tile(&two[1])) {
+            return Err("has packs of several tiles".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Its CTAs have one decode kernel, and rows of prefill chunks alone.
+    fn check_hybrid(&self, hybrid: &HybridWork) -> Result<(), Wrong> {
+        self.check_one_tile(&hybrid.packs)?;
+        let Some(pack) = hybrid.packs.first() else { return Err("has no packs beside its prefill".to_owned()) };
+        let together = self.tiles[self.packs[*pack as usize].tile as usize].heads_together();
+        if hybrid.tasks.is_empty() || hybrid.heads == 0 || hybrid.heads > together {
+            return Err(format!(
+                "has {} tasks, and {} KV heads to a CTA that takes {together}",
+                hybrid.tasks.len(),
+                hybrid.heads
+            ));
+        }
+        let most = HybridSpec::rows_of(Roles::from(hybrid.roles));
+        let tasks = hybrid.tasks.iter().map(|task| &self.tasks[*task as usize]);
+        for task in tasks {
+            if !matches!(task.rows, TaskRows::From(_)) || task.num_rows > most {
+                return Err(format!("has a task of {} rows; its CTAs take {most} rows of a chunk", task.num_rows));
+            }
+        }
+        match hybrid.roles {
+            CtaRoles::Tickets { period, prefill } if period == 0 || prefill > period => {
+                Err(format!("gives {prefill} of {period} tickets to prefill"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Every pack and every task is in one launch, and launches wait for earlier ones.
     fn check_launches(&self) -> Result<(), Wrong> {
         let (mut packs, mut tasks) = (vec![false; self.packs.len()], vec![false; self.tasks.len()]);
@@ -171,10 +206,12 @@ impl PlanArrays<'_> {
             match &launch.work {
                 Work::Packs(some) => {
                     once(&mut packs, some)?;
-                    let tile = |pack: &u32| self.packs[*pack as usize].tile;
-                    if some.windows(2).any(|two| tile(&two[0]) != tile(&two[1])) {
-                        return Err(format!("launch {at} has packs of several tiles"));
-                    }
+                    self.check_one_tile(some).map_err(|why| format!("launch {at} {why}"))?;
+                }
+                Work::Hybrid(hybrid) => {
+                    once(&mut packs, &hybrid.packs)?;
+                    once(&mut tasks, &hybrid.tasks)?;
+                    self.check_hybrid(hybrid).map_err(|why| format!("launch {at} {why}"))?;
                 }
                 Work::Queue(some) => once(&mut packs, some)?,
                 Work::Prefill(some) => once(&mut tasks, some)?,

@@ -12,11 +12,11 @@ use cudarc::nvrtc::{result as nvrtc, sys};
 
 use crate::error::KernelError;
 use crate::plan::Dtype;
-use crate::spec::{Arch, KernelSpec, PrefillSpec};
+use crate::spec::{Arch, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 25] = [
+const HEADERS: [(&str, &str); 26] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -35,6 +35,7 @@ const HEADERS: [(&str, &str); 25] = [
     ("producer.cuh", include_str!("../cuda/producer.cuh")),
     ("queue.cuh", include_str!("../cuda/queue.cuh")),
     ("registers.cuh", include_str!("../cuda/registers.cuh")),
+    ("roles.cuh", include_str!("../cuda/roles.cuh")),
     ("scout.cuh", include_str!("../cuda/scout.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("tile.cuh", include_str!("../cuda/tile.cuh")),
@@ -47,6 +48,7 @@ const DECODE: &str = include_str!("../cuda/decode_kernel.cu");
 const MERGE: &str = include_str!("../cuda/merge_kernel.cu");
 const PREFILL: &str = include_str!("../cuda/prefill_kernel.cu");
 const CO_RUN: &str = include_str!("../cuda/co_run_kernel.cu");
+const HYBRID: &str = include_str!("../cuda/hybrid_kernel.cu");
 const LIMITS: &str = include_str!("../cuda/limits_kernel.cu");
 
 /// Threads of a CTA of the merge kernel: a warp for each KV head at 32 query heads over 8.
@@ -182,6 +184,17 @@ impl Compiler {
         let mut kernel = self.compile("packscope_prefill", "prefill_kernel.cu", PREFILL, &options, &what)?;
         kernel.resources.shared_bytes = spec.shared_bytes(&self.arch)?;
         kernel.resources.threads = spec.threads(&self.arch);
+        Ok(kernel)
+    }
+
+    /// The kernel of `spec` for prefill and decode together.
+    pub fn hybrid(&self, spec: &HybridSpec) -> Result<CompiledKernel, KernelError> {
+        let options = spec.options(&self.arch)?;
+        let roles = if spec.roles == Roles::Either { "or" } else { "and" };
+        let what = format!("prefill {roles} decode {}x{} d{}", spec.tile.m, spec.tile.n, spec.head_dim);
+        let mut kernel = self.compile("packscope_hybrid", "hybrid_kernel.cu", HYBRID, &options, &what)?;
+        kernel.resources.shared_bytes = spec.shared_bytes(&self.arch)?;
+        kernel.resources.threads = spec.threads();
         Ok(kernel)
     }
 

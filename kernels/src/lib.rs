@@ -39,7 +39,8 @@ pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
 pub use limits::{Sweep, Values, fill_random, fill_random_part, mma_rate, random_value, read_time};
 pub use params::{ClockReading, TraceRecord};
 pub use plan::{
-    DecodeShape, Dtype, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows, Tile, Work,
+    CtaRoles, DecodeShape, Dtype, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows,
+    Tile, Work,
 };
-pub use spec::{Arch, Copies, KernelSpec, PrefillSpec};
+pub use spec::{Arch, Copies, HybridSpec, KernelSpec, PrefillSpec, Roles};
 pub use timing::{Protocol, Timing};

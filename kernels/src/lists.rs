@@ -41,7 +41,15 @@ fn mark_joined(owners: &mut [PackQuery], launches: &[Launch]) {
 
 /// Prefill tasks as the kernel reads them, the longest first and behind those of all query heads those that fold them,
 /// with the number of the latter.
-pub(crate) fn prefill_items(plan: &PlanArrays<'_>, tasks: &[u32]) -> (Vec<PrefillItem>, u32) {
+pub(crate) fn queued_prefill_items(plan: &PlanArrays<'_>, tasks: &[u32]) -> (Vec<PrefillItem>, u32) {
+    let mut items = prefill_items(plan, tasks);
+    items.sort_by_key(|item| (item.kind & PrefillItem::FOLDED, std::cmp::Reverse(item.kv_end - item.kv_begin)));
+    let folded = items.iter().filter(|item| item.kind & PrefillItem::FOLDED != 0).count() as u32;
+    (items, folded)
+}
+
+/// Prefill tasks as the kernel reads them.
+pub(crate) fn prefill_items(plan: &PlanArrays<'_>, tasks: &[u32]) -> Vec<PrefillItem> {
     let item = |number: &u32| {
         let task = plan.tasks.get(*number as usize)?;
         let (row_begin, kind) = match task.rows {
@@ -63,10 +71,7 @@ pub(crate) fn prefill_items(plan: &PlanArrays<'_>, tasks: &[u32]) -> (Vec<Prefil
             unused: [0; 2],
         })
     };
-    let mut items: Vec<PrefillItem> = tasks.iter().filter_map(item).collect();
-    items.sort_by_key(|item| (item.kind & PrefillItem::FOLDED, std::cmp::Reverse(item.kv_end - item.kv_begin)));
-    let folded = items.iter().filter(|item| item.kind & PrefillItem::FOLDED != 0).count() as u32;
-    (items, folded)
+    tasks.iter().filter_map(item).collect()
 }
 
 /// The queries of the packs, pack after pack.
@@ -108,13 +113,13 @@ pub(crate) fn heads_per_item(tokens: u32, packs: usize, lanes: u32, kv_heads: u3
 }
 
 /// The work list of some packs in their order, all KV heads of a pack together. `tile` gives a pack's tile as the kernel
-/// numbers it, `heads` how many an item takes of a pack of so many tokens.
+/// numbers it, `heads` how many an item takes of a pack of so many tokens whose tile computes so many at once.
 pub(crate) fn items(
     plan: &PlanArrays<'_>,
     packs: &[u32],
     kv_heads: u32,
     tile: impl Fn(u32) -> u32,
-    heads: impl Fn(u32) -> u32,
+    heads: impl Fn(u32, u32) -> u32,
 ) -> Vec<Item> {
     let mut first = Vec::with_capacity(plan.packs.len());
     let mut queries = 0;
@@ -126,7 +131,7 @@ pub(crate) fn items(
     for &task in packs {
         let pack = &plan.packs[task as usize];
         let together = plan.tiles.get(pack.tile as usize).map_or(1, Tile::heads_together);
-        let count = heads(pack.kv_tokens).max(together).min(kv_heads);
+        let count = heads(pack.kv_tokens, together).clamp(1, kv_heads);
         for head in (0..kv_heads).step_by(count as usize) {
             items.push(Item {
                 query_begin: first[task as usize],
@@ -246,7 +251,7 @@ mod tests {
             task(30, TaskRows::Listed(0)),
         ];
         let plan = PlanArrays { tasks: &tasks, ..PlanArrays::default() };
-        let (items, folded) = prefill_items(&plan, &[0, 1, 2, 3]);
+        let (items, folded) = queued_prefill_items(&plan, &[0, 1, 2, 3]);
         assert_eq!(items.iter().map(|i| (i.task, i.kv_end)).collect::<Vec<_>>(), [(2, 60), (3, 30), (0, 10), (1, 90)]);
         assert_eq!(folded, 1);
     }

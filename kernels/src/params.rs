@@ -174,6 +174,31 @@ pub(crate) struct PrefillParams {
     pub(crate) unused: [u32; 15],
 }
 
+/// Parameters of `packscope_hybrid`; pointers are device addresses.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HybridParams {
+    pub(crate) prefill: PrefillParams,
+    pub(crate) decode: DecodeParams,
+    /// Next prefill item, next decode item, CTAs that have their item, one unused, then tickets of each SM.
+    pub(crate) counters: u64,
+    /// (task, query head) pairs.
+    pub(crate) prefill_items: u32,
+    pub(crate) decode_items: u32,
+    /// Tickets after which the pattern begins again; 0 where the index of a CTA says what it does.
+    pub(crate) period: u32,
+    /// How many of them, from the first, are prefill.
+    pub(crate) prefill_tickets: u32,
+    /// SMs that have a counter.
+    pub(crate) sm_counters: u32,
+    pub(crate) unused: [u32; 9],
+}
+
+impl HybridParams {
+    /// Counters before those of the SMs.
+    pub(crate) const SMS: u32 = 4;
+}
+
 /// What one CTA did for one (pack, KV head) or one (prefill task, query head), or a merge launch for one row, as the
 /// kernel wrote it.
 #[repr(C, align(16))]
@@ -256,6 +281,8 @@ const _: () = {
     assert!(offset_of!(PrefillParams, num_items) == 376);
     assert!(offset_of!(PrefillParams, num_folded) == 408);
     assert!(offset_of!(PrefillItem, kind) == 36);
+    assert!(size_of::<HybridParams>() == 1280 && align_of::<HybridParams>() == 64);
+    assert!(offset_of!(HybridParams, decode) == 512 && offset_of!(HybridParams, counters) == 1216);
     assert!(size_of::<MergeRow>() == 16 && size_of::<MergeParams>() == 80);
     assert!(size_of::<TraceRecord>() == 64 && offset_of!(TraceRecord, begin_ns) == 16);
 };

@@ -192,8 +192,40 @@ pub enum Work {
     Queue(Vec<u32>),
     /// These prefill tasks by a persistent grid, KV head by KV head and in it the longest first.
     Prefill(Vec<u32>),
+    /// Packs and prefill tasks by the CTAs of one launch.
+    Hybrid(HybridWork),
     /// Merges, a CTA a row.
     Merge(MergeRows),
+}
+
+/// Prefill tasks and packs, all of one tile, of one launch. Items are numbered task by task for one query head, then for
+/// the next; and pack by pack, in each by runs of KV heads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HybridWork {
+    /// The tasks, in the order of their CTAs.
+    pub tasks: Vec<u32>,
+    /// The packs, likewise.
+    pub packs: Vec<u32>,
+    /// KV heads of a pack that a CTA takes.
+    pub heads: u32,
+    /// How a CTA gets its items.
+    pub roles: CtaRoles,
+}
+
+/// How the CTAs of a hybrid launch get their items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CtaRoles {
+    /// One each, by the index of the CTA: prefill first.
+    Index,
+    /// CTA i has prefill item i and decode item i, while there are such.
+    Paired,
+    /// One each, by tickets of the SM: of each `period` the first `prefill` are prefill.
+    Tickets {
+        /// Tickets after which the pattern begins again.
+        period: u32,
+        /// How many of them are prefill.
+        prefill: u32,
+    },
 }
 
 /// One launch of a plan.

@@ -5,6 +5,10 @@
 //! [`MAX_STAGES`]. Worked: m = 64, n = 64, d = 128 gives 16 KiB for each; two CTAs on an SM of 228 KiB may take 113 KiB
 //! each, so 5 stages.
 
+mod hybrid;
+
+pub use hybrid::{HybridSpec, Roles};
+
 use crate::error::KernelError;
 use crate::plan::{Dtype, Tile};
 
@@ -411,11 +415,12 @@ impl PrefillSpec {
             format!("-DPS_WGMMA={}", u32::from(self.warpgroups(arch))),
             format!("-DPS_TMA={}", u32::from(self.bulk_copies(arch))),
             format!("-DPS_SLIM={}", u32::from(self.slim)),
-            format!("-DPS_ROWS={}", Self::ROWS),
-            format!("-DPS_TOKENS={}", self.tokens(arch)),
+            "-DPS_ROLES=0".to_owned(),
+            format!("-DPS_PREFILL_ROWS={}", Self::ROWS),
+            format!("-DPS_PREFILL_TOKENS={}", self.tokens(arch)),
             // A stage holds one tile for warpgroups, else a K and a V tile.
-            format!("-DPS_STAGES={}", if self.warpgroups(arch) { tiles } else { tiles / 2 }),
-            format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
+            format!("-DPS_PREFILL_STAGES={}", if self.warpgroups(arch) { tiles } else { tiles / 2 }),
+            format!("-DPS_PREFILL_BYTES={}", self.shared_bytes(arch)?),
         ];
         if self.slim {
             options.push(format!("--maxrregcount={SLIM_REGISTERS}"));

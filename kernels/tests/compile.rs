@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kernels::{
-    Arch, CompiledKernel, Compiler, Copies, Dtype, KernelError, KernelSpec, PrefillSpec, Tile, nvrtc_version,
+    Arch, CompiledKernel, Compiler, Copies, Dtype, HybridSpec, KernelError, KernelSpec, PrefillSpec, Roles, Tile,
+    nvrtc_version,
 };
 
 /// Set for the processes that do a share: `index/count`.
@@ -43,6 +44,7 @@ enum Build {
     Decode(KernelSpec),
     Merge(u32, Dtype, bool),
     Prefill(PrefillSpec),
+    Hybrid(HybridSpec),
     Limits,
     CoRun,
 }
@@ -59,6 +61,7 @@ impl Build {
             Self::Prefill(s) => {
                 format!("prefill {} {:?} slim {} copies {:?}", s.head_dim, s.dtype, s.slim, s.copies)
             }
+            Self::Hybrid(s) => format!("{:?} {} {:?} copies {:?}", s.roles, s.head_dim, s.dtype, s.copies),
             Self::Limits => "limits".to_owned(),
             Self::CoRun => "co-run".to_owned(),
         }
@@ -69,6 +72,7 @@ impl Build {
             Self::Decode(spec) => compiler.decode(spec),
             Self::Merge(head_dim, dtype, trace) => compiler.merge(*head_dim, *dtype, *trace),
             Self::Prefill(spec) => compiler.prefill(spec),
+            Self::Hybrid(spec) => compiler.hybrid(spec),
             Self::Limits => compiler.limits("packscope_read"),
             Self::CoRun => compiler.co_run("packscope_co_tensor"),
         }
@@ -93,11 +97,15 @@ fn of_one_architecture(arch: Arch) -> Vec<Build> {
 /// Builds whose tiles come in this way.
 fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: Copies) -> Vec<Build> {
     let mut builds = vec![PrefillSpec::new(head_dim, dtype, trace)];
-    let mut decodes = Vec::new();
+    let (mut decodes, mut hybrids) = (Vec::new(), Vec::new());
     if arch.warpgroups() && head_dim <= 128 {
         builds.push(PrefillSpec::slim(head_dim, dtype, trace));
         for tile in [Tile::LEAN, Tile { m: 16, n: 32 }, Tile { m: 16, n: 64 }] {
             decodes.push(KernelSpec::beside_prefill(&[tile], head_dim, dtype, trace));
+            let of = |roles| HybridSpec { roles, tile, head_dim, dtype, trace, copies };
+            if copies == Copies::Bulk || tile.n < 64 {
+                hybrids.extend([Roles::Either, Roles::Both].map(|roles| Build::Hybrid(of(roles))));
+            }
         }
     }
     for tiles in tile_lists() {
@@ -107,7 +115,7 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
     }
     let prefills = builds.into_iter().map(|spec| Build::Prefill(PrefillSpec { copies, ..spec }));
     let decodes = decodes.into_iter().map(|spec| KernelSpec { copies, ..spec });
-    prefills.chain(decodes.filter(|spec| spec.check().is_ok()).map(Build::Decode)).collect()
+    prefills.chain(decodes.filter(|spec| spec.check().is_ok()).map(Build::Decode)).chain(hybrids).collect()
 }
 
 fn every_build() -> Vec<(Arch, Build)> {

@@ -1,8 +1,10 @@
 //! The kernels that put prefill beside decode, as a device file describes them.
 //!
 //! ```text
-//! full   alone on its SM: serial, streams, spatial, batched
-//! slim   one CTA an SM that leaves room for a lean decode CTA: co-resident
+//! full     alone on its SM: serial, streams, spatial, batched
+//! slim     one CTA per SM that leaves room for a lean decode CTA: co-resident
+//! either   two CTAs per SM, each of which computes prefill or decode: fused, cta-parallel
+//! both     one CTA per SM with warps for prefill and others for decode: hfuse
 //! ```
 //!
 //! Worked number, the full kernel of the H200 at d 128: a step of 128×128 takes 4·128·128·128 = 8.39 MFLOP,
@@ -23,7 +25,13 @@ pub struct PrefillKernels {
     pub full: PrefillResources,
     /// The kernel that leaves room for lean decode.
     pub slim: PrefillResources,
-    /// The decode kernel that fits beside the slim one.
+    /// The kernel whose CTAs compute prefill or decode; without it those strategies have the shapes of others' kernels.
+    #[serde(default)]
+    pub either: Option<PrefillResources>,
+    /// The kernel whose CTAs compute both.
+    #[serde(default)]
+    pub both: Option<PrefillResources>,
+    /// The decode kernel that fits beside the slim one, and the decode half of those two.
     pub lean_decode: KernelResources,
     /// What the slim kernel and lean decode reach at once on the same SMs.
     #[serde(default, alias = "co_run")]

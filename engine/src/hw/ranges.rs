@@ -212,9 +212,14 @@ impl List {
         if let Some(kernel) = merge_kernel {
             self.inside("merge_kernel.", |list| list.merge_kernel(kernel));
         }
-        if let Some(PrefillKernels { full, slim, lean_decode, pair }) = prefill_kernel {
+        if let Some(PrefillKernels { full, slim, either, both, lean_decode, pair }) = prefill_kernel {
             self.inside("prefill_kernel.full.", |list| list.prefill(full));
             self.inside("prefill_kernel.slim.", |list| list.prefill(slim));
+            for (name, kernel) in [("prefill_kernel.either.", either), ("prefill_kernel.both.", both)] {
+                if let Some(kernel) = kernel {
+                    self.inside(name, |list| list.prefill(kernel));
+                }
+            }
             self.inside("prefill_kernel.lean_decode.", |list| list.kernel(lean_decode));
             if let Some(PairRates { tensor_flops_per_sm, read_beside_per_sm, read_alone_per_sm }) = pair {
                 self.inside("prefill_kernel.pair.", |list| {

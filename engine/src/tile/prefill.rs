@@ -18,7 +18,10 @@ impl PrefillResources {
 impl PrefillKernels {
     /// The kernel of a tile; tiles of other kernels have none.
     pub fn of_tile(&self, tile: Tile) -> Option<&PrefillResources> {
-        [&self.full, &self.slim].into_iter().find(|kernel| kernel.tile() == tile)
+        [Some(&self.full), Some(&self.slim), self.either.as_ref(), self.both.as_ref()]
+            .into_iter()
+            .flatten()
+            .find(|kernel| kernel.tile() == tile)
     }
 }
 

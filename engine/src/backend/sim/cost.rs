@@ -17,7 +17,7 @@
 //! share them.
 
 use crate::backend::sim::memory::Pace;
-use crate::hw::Device;
+use crate::hw::{Device, PrefillResources};
 use crate::plan::{
     CtaOrder, HybridKernel, LaunchKind, LaunchPlan, MergeRound, PlannedPack, PrefillKernel, PrefillTask,
 };
@@ -184,8 +184,23 @@ impl CostModel<'_> {
 
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
     /// K or V tile outstanding.
-    pub(super) fn virtual_cta(&self, pack: &PlannedPack) -> DecodeCta {
-        DecodeCta { heads: 1, in_flight: self.tile_bytes(pack.tile.n), chain: 0.0, order: CtaOrder::HeadFastest }
+    pub(super) fn virtual_cta(&self, pack: &PlannedPack, kernel: &HybridKernel) -> DecodeCta {
+        let order = CtaOrder::HeadFastest;
+        let own = self.device.prefill_kernel.filter(|_| self.in_one_launch(kernel)).map(|kernels| kernels.lean_decode);
+        let Some(lean) = own else {
+            return DecodeCta { heads: 1, in_flight: self.tile_bytes(pack.tile.n), chain: 0.0, order };
+        };
+        // They share the ring of their CTA.
+        let ring = lean.in_flight.map_or(0.0, Bytes::as_f64) / f64::from(kernel.decodes_per_cta.max(1));
+        let chain = lean.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
+        DecodeCta { heads: 1, in_flight: ring.max(self.tile_bytes(pack.tile.n)), chain, order }
+    }
+
+    /// Whether a hybrid kernel is our own whose CTAs compute prefill, decode or both.
+    fn in_one_launch(&self, kernel: &HybridKernel) -> bool {
+        let of = |own: &PrefillResources| own.cta() == kernel.cta;
+        let kernels = self.device.prefill_kernel.iter().flat_map(|kernels| [kernels.either, kernels.both]);
+        kernels.flatten().any(|own| of(&own))
     }
 
     /// A K or V tile of `n` tokens of one head.

@@ -1,5 +1,5 @@
 //! FlashAttention's and POD's kernels that compute prefill: tiles, warps and shared memory of a CTA. Packscope's
-//! own stand in the device table (`hw::PrefillKernels`).
+//! own stand in the device table (`hw::PrefillKernels`), and take the place of those that they compute the same as.
 //!
 //! | kernel | prefill tile, warps | decode tile, warps | decodes a CTA | shared memory at d 128 |
 //! |---|---|---|---|---|
@@ -17,6 +17,8 @@
 //! the device allows: 255 of 128 threads are 32,640, twice into the 65,536 of an SM.
 
 use crate::hw::Device;
+use crate::plan::Strategy;
+use crate::plan::hybrid::own;
 use crate::tile::{self, CtaShape, Tile};
 use crate::units::Bytes;
 use crate::workload::AttentionShape;
@@ -81,22 +83,56 @@ pub(super) fn prefill(device: &Device, shape: &AttentionShape, split: bool) -> K
     }
 }
 
-/// FlashAttention's two kernels as CTAs of one launch.
+/// Packscope's own kernel whose CTAs compute prefill or decode, or both, where it is compiled for the device.
+fn own(device: &Device, shape: &AttentionShape, strategy: Strategy) -> Option<Kernel> {
+    let kernels = device.prefill_kernel.as_ref()?;
+    let prefill = if strategy == Strategy::HFuse { kernels.both } else { kernels.either }?;
+    let decode_tile = own::beside_tile(kernels, shape.group());
+    let together = if decode_tile.m == kernels.lean_decode.m { kernels.lean_decode.heads } else { 1 };
+    // A CTA takes heads of one pack.
+    let heads = (1..=together).rev().find(|heads| shape.kv_heads.is_multiple_of(*heads)).unwrap_or(1);
+    Some(Kernel {
+        prefill_tile: prefill.tile(),
+        prefill_warps: prefill.m / 16,
+        decode_tile,
+        decode_heads: 1,
+        decodes_per_cta: heads,
+        cta: prefill.cta(),
+        queued: false,
+    })
+}
+
+/// Whether a strategy that puts prefill and decode into one launch is made of packscope's own kernel.
+pub(super) fn is_own(device: &Device, shape: &AttentionShape, strategy: Strategy) -> bool {
+    own(device, shape, strategy).is_some()
+}
+
+/// FlashAttention's two kernels as CTAs of one launch, or our own kernel.
 pub(super) fn cta_parallel(device: &Device, shape: &AttentionShape, split: bool) -> Kernel {
+    if let Some(own) = own(device, shape, Strategy::CtaParallel) {
+        return own;
+    }
     let parts = Parts { device, shape };
     let alone = prefill(device, shape, split);
     Kernel { cta: parts.cta(WARPS, alone.cta.shared.max(parts.shared(DECODE))), ..alone }
 }
 
-/// FlashAttention's two kernels as warps of one CTA: threads and shared memory add up.
+/// FlashAttention's two kernels as warps of one CTA: threads and shared memory add up. Or our own kernel.
 pub(super) fn hfuse(device: &Device, shape: &AttentionShape, split: bool) -> Kernel {
+    if let Some(own) = own(device, shape, Strategy::HFuse) {
+        return own;
+    }
     let parts = Parts { device, shape };
     let alone = prefill(device, shape, split);
     Kernel { cta: parts.cta(2 * WARPS, alone.cta.shared + parts.shared(DECODE)), ..alone }
 }
 
-/// POD's kernel at two or four CTAs an SM; a side that is split has FlashAttention's split tile.
+/// POD's kernel at two or four CTAs an SM; a side that is split has FlashAttention's split tile. At two CTAs an SM our
+/// own kernel, which has one tile.
 pub(super) fn pod(device: &Device, shape: &AttentionShape, four: bool, split: (bool, bool)) -> Kernel {
+    if let Some(own) = own(device, shape, Strategy::Fused).filter(|_| !four) {
+        return own;
+    }
     let parts = Parts { device, shape };
     let (small, warps) = if four { (PREFILL_SMALL, 2) } else { (PREFILL, WARPS) };
     let (prefill_split, decode_split) = split;

@@ -33,7 +33,7 @@ pub use policy::Policy;
 use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::hw::Device;
-use crate::pack::{PackInput, Packing, cut_into};
+use crate::pack::{PackInput, Packing, cut_into, cut_rows};
 use crate::plan::hybrid::kernels::Kernel;
 use crate::plan::{PrefillPlan, Strategy, Tickets};
 use crate::tile::Tile;
@@ -99,8 +99,12 @@ pub fn decode_tile(device: &Device, batch: &Batch, strategy: Strategy) -> Option
             let group = batch.shape.group();
             device.prefill_kernel.filter(|_| hybrid).and_then(|kernels| own::decode_tile(&kernels, group, strategy))
         }
-        Strategy::Fused => hybrid.then_some(kernels::LEAN),
-        Strategy::HFuse | Strategy::CtaParallel => hybrid.then_some(Tile { m: 64, n: 128 }),
+        Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel if !hybrid => None,
+        _ if kernels::is_own(device, &batch.shape, strategy) => {
+            device.prefill_kernel.map(|kernels| own::beside_tile(&kernels, batch.shape.group()))
+        }
+        Strategy::Fused => Some(kernels::LEAN),
+        Strategy::HFuse | Strategy::CtaParallel => Some(Tile { m: 64, n: 128 }),
     }
 }
 
@@ -184,6 +188,7 @@ pub fn prepare(
     // FlashAttention's prefill kernel, split by its own rule without POD's limit.
     let splits = auto::flash_prefill_splits(&question, 128);
     let (device, shape) = (input.device, &input.batch.shape);
+    let rows = if kernels::is_own(device, shape, strategy) { Some(cut_own_rows(input, packing, strategy)?) } else { None };
     let (kernel, fusion) = match strategy {
         Strategy::Serial | Strategy::Fused => {
             (kernels::prefill(device, shape, splits > 1), Fusion::Apart { streams: false })
@@ -199,15 +204,37 @@ pub fn prepare(
             });
         }
     };
-    let decisions = if input.explain {
+    let mut decisions = if input.explain {
         explain::flash(&work(input, packing, &question), splits, strategy.name())
     } else {
         Vec::new()
     };
-    Ok(Some(Prepared { prefill: tasks::build(input.batch, kernel.prefill_tile, splits), kernel, fusion, decisions }))
+    let prefill = tasks::build(input.batch, kernel.prefill_tile, splits);
+    if let Some(rows) = rows {
+        decisions.extend(rows);
+        match fusion {
+            Fusion::Paired => {
+                let items = prefill.tasks.len() as u64 * u64::from(shape.query_heads);
+                own::cut_decodes_to_match(input, packing, (items, kernel.decodes_per_cta));
+            }
+            _ => own::cut_decodes(input, packing),
+        }
+    }
+    Ok(Some(Prepared { prefill, kernel, fusion, decisions }))
+}
+
+/// Cuts packs to the rows of the decode tile of our own kernels that compute prefill and decode in one launch.
+fn cut_own_rows(input: &PackInput<'_>, packing: &mut Packing, strategy: Strategy) -> Result<Option<Decision>> {
+    own::check_shape(&input.batch.shape, strategy)?;
+    let Some(tile) = decode_tile(input.device, input.batch, strategy) else { return Ok(None) };
+    let before = packing.packs.len();
+    cut_rows(packing, tile.m / input.batch.shape.group());
+    Ok(input.explain.then(|| own::explain_rows(input, packing, tile, before)))
 }
 
 fn prepare_pod(input: &PackInput<'_>, packing: &mut Packing, question: &Question, pod: PodChoice) -> Result<Prepared> {
+    let own = kernels::is_own(input.device, &input.batch.shape, Strategy::Fused);
+    let rows = if own { cut_own_rows(input, packing, Strategy::Fused)? } else { None };
     let work = work(input, packing, question);
     let ours = ours::choose(&work);
     let answer = match pod {
@@ -216,14 +243,17 @@ fn prepare_pod(input: &PackInput<'_>, packing: &mut Packing, question: &Question
         PodChoice::Way(way) => released(question, Some(way)),
     };
     refuse_four(input, &answer, pod)?;
-    if answer.decode_splits > 1 {
+    if own && pod == PodChoice::Ours {
+        own::cut_decodes(input, packing);
+    } else if answer.decode_splits > 1 {
         let block = input.batch.shape.block_size;
         let piece = question.decode_kv.div_ceil(auto::SPLIT_BLOCK).div_ceil(answer.decode_splits) * auto::SPLIT_BLOCK;
         cut_into(packing, piece.div_ceil(block), block);
     }
     let split = (answer.prefill_splits > 1, answer.decode_splits > 1);
     let kernel = kernels::pod(input.device, &input.batch.shape, answer.way.four, split);
-    let decisions = if input.explain { explain::pod(&work, &answer, &ours, pod) } else { Vec::new() };
+    let mut decisions = if input.explain { explain::pod(&work, &answer, &ours, pod) } else { Vec::new() };
+    decisions.extend(rows);
     Ok(Prepared {
         prefill: tasks::build(input.batch, kernel.prefill_tile, answer.prefill_splits),
         kernel,

@@ -27,7 +27,7 @@
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::{Error, Result};
 use crate::hw::{PrefillKernels, PrefillResources};
-use crate::pack::{PackInput, Packing, cut_for_queue, cut_rows};
+use crate::pack::{PackInput, Packing, cut_for_queue, cut_into, cut_rows};
 use crate::plan::Strategy;
 use crate::plan::hybrid::explain::{decision, timed};
 use crate::plan::hybrid::kernels::Kernel;
@@ -63,21 +63,26 @@ pub(super) fn takes(strategy: Strategy, has_decodes: bool) -> bool {
 /// The tile of decode packs that a strategy prescribes at so many query heads a KV head; none where the scheduler's rule
 /// holds.
 pub(super) fn decode_tile(kernels: &PrefillKernels, group: u32, strategy: Strategy) -> Option<Tile> {
-    let lean = Tile { m: kernels.lean_decode.m, n: kernels.lean_decode.n };
     match strategy {
         Strategy::Batched => Some(kernels.full.tile()),
-        Strategy::CoResident => Some(if group <= lean.m { lean } else { TALL }),
+        Strategy::CoResident => Some(beside_tile(kernels, group)),
         _ => None,
     }
 }
 
-/// Refuses a shape that no pair of a slim prefill CTA and a lean decode CTA on one SM can hold.
+/// The decode tile of kernels that leave most registers to prefill.
+pub(super) fn beside_tile(kernels: &PrefillKernels, group: u32) -> Tile {
+    let lean = Tile { m: kernels.lean_decode.m, n: kernels.lean_decode.n };
+    if group <= lean.m { lean } else { TALL }
+}
+
+/// Refuses a shape that no prefill and lean decode on one SM can hold.
 ///
 /// # Errors
 /// [`Error::Unsupported`] with what is too large.
 pub(super) fn check_shape(shape: &AttentionShape, strategy: Strategy) -> Result<()> {
     let limit = match (shape.head_dim, shape.group()) {
-        _ if strategy != Strategy::CoResident => return Ok(()),
+        _ if !shares_sms(strategy) => return Ok(()),
         (256.., _) => format!("at head dimension {} prefill leaves no registers for decode", shape.head_dim),
         (_, group) if group > TALL.m => format!(
             "its decode tile has {} rows, and one query has {group}, one for each query head of a KV head",
@@ -86,6 +91,11 @@ pub(super) fn check_shape(shape: &AttentionShape, strategy: Strategy) -> Result<
         _ => return Ok(()),
     };
     Err(Error::Unsupported { who: strategy.name().to_owned(), limit: format!("{limit}; use another strategy") })
+}
+
+/// Whether prefill and lean decode are on the same SMs.
+fn shares_sms(strategy: Strategy) -> bool {
+    matches!(strategy, Strategy::CoResident | Strategy::Fused | Strategy::HFuse | Strategy::CtaParallel)
 }
 
 /// Decides kernel and splits, and cuts the packs to the rows that the decode tile holds.
@@ -110,9 +120,7 @@ pub(super) fn prepare(
         }
     }
     if matches!(strategy, Strategy::Spatial | Strategy::CoResident) {
-        let block = input.batch.shape.block_size;
-        let pieces = (piece_tokens(input, packing).div_ceil(block), LAST_DECODE.div_ceil(block));
-        cut_for_queue(packing, pieces, block);
+        cut_decodes(input, packing);
     }
     let alone = matches!(strategy, Strategy::Serial | Strategy::Fused);
     let beside = if alone { f64::INFINITY } else { decode_ns(input, packing) };
@@ -144,6 +152,23 @@ pub(super) fn prepare(
     };
     let prefill = tasks::build_with(input.batch, kernel.prefill_tile, |request| splits.of_request(request));
     Ok(Prepared { prefill, kernel, fusion, decisions })
+}
+
+/// Cuts the decodes for workers that take them one after another.
+pub(super) fn cut_decodes(input: &PackInput<'_>, packing: &mut Packing) {
+    let block = input.batch.shape.block_size;
+    let pieces = (piece_tokens(input, packing).div_ceil(block), LAST_DECODE.div_ceil(block));
+    cut_for_queue(packing, pieces, block);
+}
+
+/// Cuts the decodes into as many items as there are of prefill, since each CTA has one of both. `heads` is how many KV
+/// heads an item takes.
+pub(super) fn cut_decodes_to_match(input: &PackInput<'_>, packing: &mut Packing, (items, heads): (u64, u32)) {
+    let shape = &input.batch.shape;
+    let tokens: u64 = packing.packs.iter().map(|pack| pack.tokens.0).sum();
+    let all = tokens * u64::from(shape.kv_heads.div_ceil(heads.max(1)));
+    let piece = all.div_ceil(items.max(1)).max(LEAST_DECODE) as u32;
+    cut_into(packing, piece.div_ceil(shape.block_size), shape.block_size);
 }
 
 /// KV tokens of the long pieces of a decode queue: four or more for each of two workers an SM. A piece is long enough
@@ -240,7 +265,7 @@ fn lengths(request: &Request) -> Option<(u64, u64)> {
     }
 }
 
-fn explain_rows(input: &PackInput<'_>, packing: &Packing, tile: Tile, before: usize) -> Decision {
+pub(super) fn explain_rows(input: &PackInput<'_>, packing: &Packing, tile: Tile, before: usize) -> Decision {
     let read: f64 = packing.packs.iter().map(|pack| pack.tokens.as_f64()).sum();
     let bytes = |tokens: f64| Price::traffic(tokens * input.batch.shape.kv_bytes_per_token().as_f64());
     let after = packing.packs.len();

@@ -13,21 +13,23 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kernels::{
-    DecodeShape, Dtype as KernelDtype, KernelSpec, Launch as KernelLaunch, MergeRows, PackTask, PlanArrays,
-    PrefillTask, Tile as KernelTile, Work as KernelWork,
+    CtaRoles, DecodeShape, Dtype as KernelDtype, HybridSpec, HybridWork, KernelSpec, Launch as KernelLaunch, MergeRows,
+    PackTask, PlanArrays, PrefillTask, Tile as KernelTile, Work as KernelWork,
 };
 
 use crate::backend::cuda::lower::tasks::{Gathered, Rows};
 use crate::capture::Warning;
 use crate::error::{Error, Result};
 use crate::pack::CtaOrder;
-use crate::plan::{Dispatch, Launch, LaunchKind, LaunchPlan, MergeRound, PlannedPack, Strategy};
+use crate::plan::{Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, MergeRound, PlannedPack, Strategy};
 use crate::tile::Tile;
 use crate::units::PackIdx;
 use crate::workload::{AttentionShape, Batch, Dtype, PartialForm};
 
 /// Most rows of a decode kernel's tile.
 const LARGEST_DECODE: u32 = 64;
+/// The same where it shares its SM with prefill.
+const TALL_ROWS: u32 = 16;
 
 /// What a prefill task of the kernels computes of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +114,9 @@ pub(super) fn check(plan: &LaunchPlan) -> Result<()> {
     for launch in &plan.launches {
         match launch.kind {
             LaunchKind::Hybrid(kernel) if kernel.dispatch != Dispatch::Queue => {
-                return refuse("prefill and decode share CTAs".to_owned());
+                if let Some(what) = unlike_ours(plan, &kernel) {
+                    return refuse(what);
+                }
             }
             LaunchKind::Persistent(_) => {
                 let rows = |pack: &PlannedPack| pack.queries_len * plan.shape.group();
@@ -128,6 +132,32 @@ pub(super) fn check(plan: &LaunchPlan) -> Result<()> {
     Ok(())
 }
 
+/// How the CTAs of a hybrid kernel get their items, in the kernels' terms.
+fn roles(dispatch: Dispatch) -> CtaRoles {
+    match dispatch {
+        Dispatch::Static | Dispatch::Queue => CtaRoles::Index,
+        Dispatch::Paired => CtaRoles::Paired,
+        Dispatch::Tickets(tickets) => CtaRoles::Tickets { period: tickets.period, prefill: tickets.prefill },
+    }
+}
+
+/// What of a kernel that computes prefill and decode in one launch is not as ours has it.
+fn unlike_ours(plan: &LaunchPlan, kernel: &HybridKernel) -> Option<String> {
+    let most = HybridSpec::rows_of(roles(kernel.dispatch).into());
+    let tasks = &plan.prefill.tasks[kernel.tasks_begin as usize..kernel.tasks_end as usize];
+    if let Some(task) = tasks.iter().find(|task| task.rows() > most) {
+        return Some(format!("a CTA computes prefill of tile {} beside decode; ours takes {most} rows", task.tile));
+    }
+    let lean = KernelTile::LEAN;
+    let decodes = plan.packs.iter().find(|pack| pack.tile.m > TALL_ROWS);
+    if let Some(pack) = decodes {
+        return Some(format!("decode of tile {} shares CTAs with prefill; ours takes {} or 16 rows", pack.tile, lean.m));
+    }
+    (kernel.decodes_per_cta > lean.heads_together()).then(|| {
+        format!("{} decodes share a CTA; ours takes {}", kernel.decodes_per_cta, lean.heads_together())
+    })
+}
+
 /// Whether the packs of a launch are computed as prefill rows without a mask: where each CTA has one query head, or where
 /// the tile has more rows than any decode kernel's, or a pack has more than its tile.
 fn gathers(plan: &LaunchPlan, launch: &Launch) -> Option<Rows> {
@@ -138,7 +168,7 @@ fn gathers(plan: &LaunchPlan, launch: &Launch) -> Option<Rows> {
             let taller = tile.m > LARGEST_DECODE || plan.packs_of(launch).iter().any(|pack| rows(pack) > tile.m);
             taller.then_some(Rows::OfHeads)
         }
-        LaunchKind::Hybrid(_) => Some(Rows::OfHeads),
+        LaunchKind::Hybrid(kernel) if kernel.dispatch == Dispatch::Queue => Some(Rows::OfHeads),
         _ => None,
     }
 }
@@ -196,9 +226,13 @@ impl Lowering<'_> {
         Ok(match launch.kind {
             LaunchKind::Attention(_) => KernelWork::Packs(self.packs(launch)?),
             LaunchKind::Persistent(_) => KernelWork::Queue(self.packs(launch)?),
-            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_) => {
-                KernelWork::Prefill(self.prefill_tasks(launch))
-            }
+            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) => KernelWork::Prefill(self.prefill_tasks(launch)),
+            LaunchKind::Hybrid(kernel) => KernelWork::Hybrid(HybridWork {
+                tasks: self.prefill_tasks(launch),
+                packs: self.packs(launch)?,
+                heads: kernel.decodes_per_cta,
+                roles: roles(kernel.dispatch),
+            }),
             LaunchKind::Merge => KernelWork::Merge(gather(plan)),
             LaunchKind::MergeRound(at) => {
                 let round = plan.merge.rounds.get(at as usize);
@@ -317,6 +351,12 @@ fn beside(plan: &LaunchPlan) -> bool {
     plan.strategy == Strategy::CoResident
 }
 
+/// Whether decodes and prefill are computed by the CTAs of one launch, each with a tile of its own.
+fn in_one_launch(plan: &LaunchPlan) -> bool {
+    let shares = |launch: &Launch| matches!(launch.kind, LaunchKind::Hybrid(kernel) if kernel.dispatch != Dispatch::Queue);
+    plan.launches.iter().any(shares)
+}
+
 /// The tile of packs with more rows than [`KernelTile::LEAN`] where decodes run beside prefill. Blocks that are fetched
 /// token by token leave registers for fewer tokens.
 fn tall_beside(block_size: u32) -> KernelTile {
@@ -325,7 +365,7 @@ fn tall_beside(block_size: u32) -> KernelTile {
 
 /// The decode kernel that each tile of the plan runs on.
 fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
-    let (beside, group) = (beside(plan), plan.shape.group());
+    let (beside, group) = (beside(plan) || in_one_launch(plan), plan.shape.group());
     let mut side_by_side = BTreeMap::new();
     let mut most_rows: BTreeMap<Tile, u32> = BTreeMap::new();
     for launch in plan.launches.iter().filter(|launch| gathers(plan, launch).is_none()) {

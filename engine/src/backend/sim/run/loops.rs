@@ -66,7 +66,7 @@ impl Simulation<'_> {
             let heads = decode.kv_head..decode.kv_head + decode.kv_heads;
             let hits: f64 = heads.map(|head| self.l2.touch(decode.pack.at(), head, read)).sum();
             let cta = match launch.kind {
-                LaunchKind::Hybrid(_) => self.model.virtual_cta(pack),
+                LaunchKind::Hybrid(kernel) => self.model.virtual_cta(pack, &kernel),
                 _ => self.model.cta(pack, decode.kv_heads, launch.order, self.plan.is_lean(launch)),
             };
             let hit = hits / f64::from(decode.kv_heads);
