@@ -34,7 +34,7 @@ struct UnitRow {
     __device__ __forceinline__ UnitRow(const DecodeParams& p, const Position<S>& at, int r) {
         const u32 row = (S::kPerWarp ? at.lane >> 2 : at.row()) + r * 8, query = query_of_row(p, row);
         nth = query - query_of_row(p, unit_begin(at));
-        head = row - query * p.group;
+        head = row - group_times(p, query);
     }
 };
 
@@ -117,7 +117,7 @@ __device__ __forceinline__ void write_rows(const DecodeParams& p, const RowState
     for (int r = 0; r < S::kLaneRows; ++r) {
         const UnitRow row(p, at, r);
         if (row.nth >= task.count) continue;
-        write_row(p, state, lse[r], queries.list()[row.nth], task.kv_head * p.group + row.head, r, at);
+        write_row(p, state, lse[r], queries.list()[row.nth], group_times(p, task.kv_head) + row.head, r, at);
     }
 }
 
@@ -134,8 +134,8 @@ struct UnitHeads {
     u32 begin, end;
 
     template <class S>
-    __device__ __forceinline__ UnitHeads(const DecodeParams& p, const Position<S>& at, u32 nth) : begin(0), end(p.group) {
-        if constexpr (kWarpUnit<S> && !S::kPerWarp) {
+    __device__ __forceinline__ UnitHeads(const DecodeParams& p, const Position<S>& at, u32 nth) : begin(0), end(group_times(p, 1)) {
+        if constexpr (PS_ANY_GROUP && kWarpUnit<S> && !S::kPerWarp) {
             const u32 rows = unit_begin(at), row = (query_of_row(p, rows) + nth) * p.group;  // the query's first
             begin = max(rows, row) - row;
             end = min(rows + 16, row + p.group) - row;
@@ -189,7 +189,7 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
         for (u32 slot = q.first; others > 0; ++slot) {
             if (slot == q.slot) continue;
             --others;
-            const u64 row = (u64)slot * p.q_heads + queries.task().kv_head * p.group + heads.begin;
+            const u64 row = (u64)slot * p.q_heads + group_times(p, queries.task().kv_head) + heads.begin;
 #pragma unroll 1
             for (u32 i = lane; i < lines; i += 32) discard_line(p.part_out + row * kDim + i * kLine);
         }
@@ -210,14 +210,14 @@ constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : 6;
 // others' counts are 0 by now); this is the `nth` of them. One copy for all tiles: every kernel
 // starts with cold code.
 __device__ PS_MERGE_CODE void merge_queries(MergeTarget to, const PackQuery* list, u32 count, u32 kv_head,
-                                           u32 group, u32 group_inverse, u32 nth, u32 warps) {
-    const u32 rows = count * group;
+                                           Group group, u32 nth, u32 warps) {
+    const u32 rows = group.times(count);
 #pragma unroll 1
     for (u32 begin = nth * kRowsAtOnce; begin < rows; begin += warps * kRowsAtOnce) {
         const u32 mine = begin + merge_lane_row();
-        const u32 query = mine < rows ? mine * group_inverse >> 16 : 0;
+        const u32 query = mine < rows ? group.query_of(mine) : 0;
         const PackQuery& q = list[query];
-        const RowPartials row = {q.first, mine < rows ? q.count : 0, kv_head * group + mine - query * group};
+        const RowPartials row = {q.first, mine < rows ? q.count : 0, group.times(kv_head) + mine - group.times(query)};
         if (!__any_sync(0xffffffffu, row.count > 0)) continue;
         const MergeState state = merge_row<kMergeBatch>(to, row, nullptr);
         if (row.count > 0) write_merged(to, state, q.query, row.head);
@@ -245,13 +245,13 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     if (count > 1) {
         const UnitHeads heads(p, at, queries.thread);
         const u32 rows = heads.end - heads.begin;
-        last = count_arrival(queries.arrivals(p), rows) + rows == count * p.group;
+        last = count_arrival(queries.arrivals(p), rows) + rows == group_times(p, count);
     }
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;
     if (!unit_any<S>(last)) return;
     merge_queries({p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads}, queries.list(), queries.task().count,
-                  queries.task().kv_head, p.group, p.group_inverse, kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
+                  queries.task().kv_head, Group(p), kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
 }
 #else
 template <class S>

@@ -19,7 +19,7 @@ __device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>
         if (row.nth >= task.count) continue;
         PackQuery q = queries.list()[row.nth];
         if (q.count < kFold) continue;
-        u32 head = task.kv_head * p.group + row.head;
+        u32 head = group_times(p, task.kv_head) + row.head;
         u32 others = (q.count & ~kFold) - 1;
         const float* lse = p.part_lse + head;
         const float* out = p.part_out + (u64)head * kDim + at.col_group * S::kDims8 * 8;
@@ -71,7 +71,7 @@ struct StagedFold {
     static __device__ __forceinline__ u32 others(const DecodeParams& p, const TaskQueries<S>& queries,
                                                  const Position<S>& at) {
         u32 count = queries.task().count > 0 ? queries.list()[0].count : 0;
-        return count >= kFold && at.lane >> 2 < p.group ? (count & ~kFold) - 1 : 0;
+        return count >= kFold && query_of_row(p, at.lane >> 2) == 0 ? (count & ~kFold) - 1 : 0;
     }
 
     __device__ __forceinline__ StagedFold(const DecodeParams& p, const TaskQueries<S>& queries, const Position<S>& at,
@@ -80,7 +80,7 @@ struct StagedFold {
             unit_sync<S>();
             const u32 count = used ? others(p, queries, at) : 0;
             PackQuery q = queries.list()[0];
-            const float* from = p.part_lse + queries.task().kv_head * p.group + (at.lane >> 2);
+            const float* from = p.part_lse + group_times(p, queries.task().kv_head) + (at.lane >> 2);
 #pragma unroll
             for (u32 i = 0; i < kFoldPartials - 1; ++i) {
                 u32 slot = q.first + i + (q.first + i >= q.slot);
@@ -104,13 +104,13 @@ struct StagedFold {
                 state.o[j][0] *= shrink;
                 state.o[j][1] *= shrink;
             }
-            const u32 row = at.warp * p.group + (at.lane >> 2);
+            const u32 row = group_times(p, at.warp) + (at.lane >> 2);
 #pragma unroll
             for (u32 i = 0; i < kFoldPartials - 1; ++i) {
                 if (i >= count) break;
                 float w = top == -PS_INF ? 0.0f : exp2_fast(lse[i] * PS_LOG2E - top);
                 sum += w;
-                u32 from = stage + (i * 4 * p.group + row) * (kDim * 4);
+                u32 from = stage + (group_times(p, i * 4) + row) * (kDim * 4);
 #pragma unroll
                 for (int j = 0; j < S::kDims8; j += 2) {
                     float v[4];

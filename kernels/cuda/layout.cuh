@@ -8,6 +8,7 @@
 //   PS_WGMMA    warpgroup mma for m = 64 (sm_90a)   PS_FUSED    persistent, with merge
 //   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas, 0 for a register cap
 //   PS_BESIDE   runs beside a prefill kernel
+//   PS_ANY_GROUP   takes groups that are no power of two, or more than 16
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
 #include "async_copy.cuh"

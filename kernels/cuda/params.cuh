@@ -86,16 +86,46 @@ struct alignas(64) DecodeParams {
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
     u32 read_once;             // 1: packs of few queries mark their KV to leave L2 first
-    u32 group_inverse;         // 65,536 over the group, rounded up
+    u32 group_by;              // for kernels of any group 65,536 over it, rounded up, for the others its log2
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
 PS_ASSERT_OFFSET(DecodeParams, queries, 512);
 PS_ASSERT_OFFSET(DecodeParams, stride_block, 616);
 PS_ASSERT_OFFSET(DecodeParams, num_items, 640);
 
-// Query of row `row` of a tile, counted from the tile's first. The division is exact: a tile has fewer than 128 rows,
-// and rounding up adds less than 64 / 65,536 of a query a row.
-__device__ __forceinline__ u32 query_of_row(const DecodeParams& p, u32 row) { return row * p.group_inverse >> 16; }
+// Query heads of a KV head, in a register. Groups that are a power of two up to 16 have kernels of their own: products
+// in the place of shifts take registers that the largest tiles have not.
+struct Group {
+#if PS_ANY_GROUP
+    u32 both;  // the group, and from bit 8 on its inverse (`group_by`)
+
+    __device__ __forceinline__ explicit Group(const DecodeParams& p) : both(p.group | p.group_by << 8) {}
+    __device__ __forceinline__ u32 times(u32 queries) const { return queries * (both & 0xff); }
+    // Query of row `row` of a tile, counted from the tile's first. The division is exact: a tile has fewer than 128
+    // rows, and rounding up adds less than 64 / 65,536 of a query per row.
+    __device__ __forceinline__ u32 query_of(u32 row) const { return row * (both >> 8) >> 16; }
+#else
+    u32 shift;
+
+    __device__ __forceinline__ explicit Group(const DecodeParams& p) : shift(p.group_by) {}
+    __device__ __forceinline__ u32 times(u32 queries) const { return queries << shift; }
+    __device__ __forceinline__ u32 query_of(u32 row) const { return row >> shift; }
+#endif
+};
+__device__ __forceinline__ u32 group_times(const DecodeParams& p, u32 n) {
+#if PS_ANY_GROUP
+    return n * p.group;
+#else
+    return Group(p).times(n);
+#endif
+}
+__device__ __forceinline__ u32 query_of_row(const DecodeParams& p, u32 row) {
+#if PS_ANY_GROUP
+    return row * p.group_by >> 16;
+#else
+    return Group(p).query_of(row);
+#endif
+}
 
 // One row of a merge: partials of one query, joined in order.
 struct alignas(16) MergeRow {

@@ -93,7 +93,7 @@ struct Producer {
     // The other partials of the task's one query, for the heads of `folds`.
     __device__ __forceinline__ void load_partials(const Task& task) {
         const u32 slot = task.query.y, first = task.query.z, others = task.query.w - 1;
-        const u32 bytes = kDim * 4 * p.group;
+        const u32 bytes = group_times(p, kDim * 4);
         wait_empty();
         const u32 bar = full();
         if (lane == 0) barrier_expect(bar, __popc(task.folds) * others * bytes);
@@ -101,7 +101,7 @@ struct Producer {
         const u32 head = lane & 3, nth = lane >> 2;
         if (nth < others && (task.folds >> head & 1)) {
             u32 from = first + nth + (first + nth >= slot);
-            u64 row = (u64)from * p.q_heads + (task.kv_head + head) * p.group;
+            u64 row = (u64)from * p.q_heads + group_times(p, task.kv_head + head);
             copy_rows(stage() + lane * bytes, p.part_out + row * kDim, bytes, bar);
         }
         cursor.advance();

@@ -88,7 +88,7 @@ struct Scout {
             const u32 count = __shfl_sync(0xffffffffu, work.query.w, nth & 31);
             const bool asked = nth < work.item.num_queries && head < heads && count > 1 && count <= kFoldPartials;
             const u32 seen = asked ? load_acquire(p.arrivals + number * p.kv_heads + kv_head + head) : 0;
-            const u32 found = __ballot_sync(0xffffffffu, asked && seen == (count - 1) * p.group);
+            const u32 found = __ballot_sync(0xffffffffu, asked && seen == group_times(p, count - 1));
             const u32 own = lane - first;
             if (own < here) complete = (found >> (own << shift) & ((1 << (1 << shift)) - 1)) << kFoldShift;
         }
@@ -100,7 +100,7 @@ struct Scout {
         u32 folds = 0;
 #if PS_FUSED
         if (PS_TMA && wide()) {
-            const bool fits = (work.query.w - 1) * (kDim * 16) * p.group <= kStageBytes;
+            const bool fits = group_times(p, (work.query.w - 1) * (kDim * 16)) <= kStageBytes;
             folds = __shfl_sync(0xffffffffu, work.item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
         }
 #endif
@@ -166,16 +166,16 @@ struct Scout {
     __device__ __forceinline__ void copy_rows_of_q(u32 kv_head, u32 heads) {
         constexpr u32 kChunks = kDim / 8;
         const PackQuery* queries = shared.scratch.info.queries;
-        const u32 rows = work.item.num_queries * p.group, chunk = lane % kChunks;
-        const u16* from_head = p.queries + kv_head * p.group * kDim + chunk * 8;
+        const u32 rows = group_times(p, work.item.num_queries), chunk = lane % kChunks;
+        const u16* from_head = p.queries + group_times(p, kv_head) * kDim + chunk * 8;
 #pragma unroll 1
         for (u32 row = lane / kChunks; row < rows; row += 32 / kChunks) {
             const u32 nth = query_of_row(p, row);
-            const u16* from = from_head + ((u64)queries[nth].query * p.q_heads + (row - nth * p.group)) * kDim;
+            const u16* from = from_head + ((u64)queries[nth].query * p.q_heads + (row - group_times(p, nth))) * kDim;
             const u32 to = tile_address<S::kM>(smem_address(shared.queries), row, chunk);
 #pragma unroll
             for (u32 head = 0; head < S::kHeads; ++head) {
-                if (head < heads) copy_16(to + head * (S::kHeadRows * 128), from + head * p.group * kDim, true);
+                if (head < heads) copy_16(to + head * (S::kHeadRows * 128), from + group_times(p, head) * kDim, true);
             }
         }
     }

@@ -82,7 +82,7 @@ impl<'a> Builder<'a> {
             q_heads: shape.q_heads,
             kv_heads: shape.kv_heads,
             group: shape.group(),
-            group_inverse: 65_536_u32.div_ceil(shape.group().max(1)),
+            group_by: shape.group_by(),
             block_shift: shape.block_size.trailing_zeros(),
             scale_log2: shape.scale * std::f32::consts::LOG2_E,
             // Marking costs 3 % of the bandwidth and keeps partials in L2: only where there are some.
@@ -162,9 +162,8 @@ impl<'a> Builder<'a> {
         let (spec, function) = self.decode_kernel(&tiles, (true, launch.beside))?;
         let lanes = self.sms(launch.sms) * function.ctas_per_sm()?.max(1);
         let (kv_heads, wanted) = (self.shape.kv_heads, self.options.item_tokens);
-        let heads = |tokens: u32, together: u32| {
-            heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted).max(together)
-        };
+        let heads =
+            |tokens: u32, together: u32| heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted).max(together);
         let number = |tile: u32| used.iter().position(|own| *own == tile as usize).unwrap_or(0) as u32;
         let items = items(plan, packs, kv_heads, number, heads);
         let grid = (items.len() as u32).min(lanes);
@@ -179,6 +178,7 @@ impl<'a> Builder<'a> {
     ) -> Result<(KernelSpec, Function), KernelError> {
         let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, self.traces());
         spec.beside_prefill = beside;
+        spec.any_group = self.shape.any_group();
         spec.copies = self.shape.copies(DecodeShape::BULK_BLOCK);
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
         spec.defines.clone_from(&self.options.defines);
@@ -327,6 +327,7 @@ impl<'a> Builder<'a> {
             dtype: shape.dtype,
             trace: self.traces(),
             copies: shape.copies(DecodeShape::BULK_BLOCK),
+            any_group: shape.any_group(),
         };
         let function = gpu.load(&self.compiler.hybrid(&spec)?)?;
         let bulk = spec.bulk_copies();

@@ -80,7 +80,7 @@ pub(crate) struct DecodeParams {
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
     pub(crate) read_once: u32,
-    pub(crate) group_inverse: u32,
+    pub(crate) group_by: u32,
 }
 
 /// One row of a merge: partials of one query, joined in order.

@@ -64,6 +64,16 @@ impl DecodeShape {
         if self.block_size < least { Copies::Tokens } else { Copies::Bulk }
     }
 
+    /// Whether the group is none of those for which decode kernels are compiled apart, the powers of two up to 16.
+    pub(crate) fn any_group(&self) -> bool {
+        !self.group().is_power_of_two() || self.group() > 16
+    }
+
+    /// By what the decode kernels divide by the group: 16 bits of its inverse, rounded up, or its logarithm.
+    pub(crate) fn group_by(&self) -> u32 {
+        if self.any_group() { 65_536_u32.div_ceil(self.group().max(1)) } else { self.group().trailing_zeros() }
+    }
+
     /// Query heads per KV head.
     pub fn group(&self) -> u32 {
         self.q_heads / self.kv_heads.max(1)

@@ -17,6 +17,9 @@ use kernels::{
     nvrtc_version,
 };
 
+/// Decode kernels of groups that are a power of two, and of all others.
+const GROUPS: [bool; 2] = [false, true];
+
 /// Set for the processes that do a share: `index/count`.
 const SHARE: &str = "PACKSCOPE_KERNEL_SHARE";
 
@@ -102,9 +105,13 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         builds.push(PrefillSpec::slim(head_dim, dtype, trace));
         for tile in [Tile::LEAN, Tile { m: 16, n: 32 }, Tile { m: 16, n: 64 }] {
             decodes.push(KernelSpec::beside_prefill(&[tile], head_dim, dtype, trace));
-            let of = |roles| HybridSpec { roles, tile, head_dim, dtype, trace, copies };
+            let of = |roles| {
+                GROUPS.map(|any_group| {
+                    Build::Hybrid(HybridSpec { roles, tile, head_dim, dtype, trace, copies, any_group })
+                })
+            };
             if copies == Copies::Bulk || tile.n < 64 {
-                hybrids.extend([Roles::Either, Roles::Both].map(|roles| Build::Hybrid(of(roles))));
+                hybrids.extend([Roles::Either, Roles::Both].into_iter().flat_map(of));
             }
         }
     }
@@ -114,7 +121,8 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         decodes.extend(fused.iter().map(|fused| KernelSpec::new(&tiles, head_dim, dtype, *fused, trace)));
     }
     let prefills = builds.into_iter().map(|spec| Build::Prefill(PrefillSpec { copies, ..spec }));
-    let decodes = decodes.into_iter().map(|spec| KernelSpec { copies, ..spec });
+    let of_groups = |spec: KernelSpec| GROUPS.map(|any_group| KernelSpec { copies, any_group, ..spec.clone() });
+    let decodes = decodes.into_iter().flat_map(of_groups);
     prefills.chain(decodes.filter(|spec| spec.check().is_ok()).map(Build::Decode)).chain(hybrids).collect()
 }
 

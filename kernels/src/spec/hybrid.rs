@@ -43,6 +43,8 @@ pub struct HybridSpec {
     pub trace: bool,
     /// How tiles of K and V come.
     pub copies: Copies,
+    /// Takes groups of query heads that are no power of two, or more than 16.
+    pub any_group: bool,
 }
 
 impl HybridSpec {
@@ -115,6 +117,7 @@ impl HybridSpec {
     fn decode(&self, arch: &Arch) -> KernelSpec {
         let spec = KernelSpec {
             copies: self.copies,
+            any_group: self.any_group,
             ..KernelSpec::new(&[self.tile], self.head_dim, self.dtype, false, self.trace)
         };
         let most = self.shares(arch).1;
@@ -146,7 +149,10 @@ impl HybridSpec {
             return bad(format!("decode tile {}x{} in one kernel with prefill", self.tile.m, self.tile.n));
         }
         if self.prefill_stages(arch) < 4 {
-            return bad(format!("prefill and decode in one kernel with {} bytes of shared memory", arch.shared_per_cta));
+            return bad(format!(
+                "prefill and decode in one kernel with {} bytes of shared memory",
+                arch.shared_per_cta
+            ));
         }
         Ok(())
     }

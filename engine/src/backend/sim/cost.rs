@@ -197,7 +197,7 @@ impl CostModel<'_> {
     }
 
     /// Whether a hybrid kernel is our own whose CTAs compute prefill, decode or both.
-    fn in_one_launch(&self, kernel: &HybridKernel) -> bool {
+    pub(super) fn in_one_launch(&self, kernel: &HybridKernel) -> bool {
         let of = |own: &PrefillResources| own.cta() == kernel.cta;
         let kernels = self.device.prefill_kernel.iter().flat_map(|kernels| [kernels.either, kernels.both]);
         kernels.flatten().any(|own| of(&own))

@@ -188,7 +188,8 @@ pub fn prepare(
     // FlashAttention's prefill kernel, split by its own rule without POD's limit.
     let splits = auto::flash_prefill_splits(&question, 128);
     let (device, shape) = (input.device, &input.batch.shape);
-    let rows = if kernels::is_own(device, shape, strategy) { Some(cut_own_rows(input, packing, strategy)?) } else { None };
+    let rows =
+        if kernels::is_own(device, shape, strategy) { Some(cut_own_rows(input, packing, strategy)?) } else { None };
     let (kernel, fusion) = match strategy {
         Strategy::Serial | Strategy::Fused => {
             (kernels::prefill(device, shape, splits > 1), Fusion::Apart { streams: false })

@@ -161,13 +161,13 @@ pub(super) fn cut_decodes(input: &PackInput<'_>, packing: &mut Packing) {
     cut_for_queue(packing, pieces, block);
 }
 
-/// Cuts the decodes into as many items as there are of prefill, since each CTA has one of both. `heads` is how many KV
-/// heads an item takes.
+/// Cuts the decodes into as many items as there are of prefill, since each CTA has one of both, or into more where those
+/// would outlast the prefill. `heads` is how many KV heads an item takes.
 pub(super) fn cut_decodes_to_match(input: &PackInput<'_>, packing: &mut Packing, (items, heads): (u64, u32)) {
     let shape = &input.batch.shape;
     let tokens: u64 = packing.packs.iter().map(|pack| pack.tokens.0).sum();
     let all = tokens * u64::from(shape.kv_heads.div_ceil(heads.max(1)));
-    let piece = all.div_ceil(items.max(1)).max(LEAST_DECODE) as u32;
+    let piece = all.div_ceil(items.max(1)).clamp(LEAST_DECODE, u64::from(piece_tokens(input, packing))) as u32;
     cut_into(packing, piece.div_ceil(shape.block_size), shape.block_size);
 }
 

@@ -151,11 +151,13 @@ fn unlike_ours(plan: &LaunchPlan, kernel: &HybridKernel) -> Option<String> {
     let lean = KernelTile::LEAN;
     let decodes = plan.packs.iter().find(|pack| pack.tile.m > TALL_ROWS);
     if let Some(pack) = decodes {
-        return Some(format!("decode of tile {} shares CTAs with prefill; ours takes {} or 16 rows", pack.tile, lean.m));
+        return Some(format!(
+            "decode of tile {} shares CTAs with prefill; ours takes {} or 16 rows",
+            pack.tile, lean.m
+        ));
     }
-    (kernel.decodes_per_cta > lean.heads_together()).then(|| {
-        format!("{} decodes share a CTA; ours takes {}", kernel.decodes_per_cta, lean.heads_together())
-    })
+    (kernel.decodes_per_cta > lean.heads_together())
+        .then(|| format!("{} decodes share a CTA; ours takes {}", kernel.decodes_per_cta, lean.heads_together()))
 }
 
 /// Whether the packs of a launch are computed as prefill rows without a mask: where each CTA has one query head, or where
@@ -353,7 +355,8 @@ fn beside(plan: &LaunchPlan) -> bool {
 
 /// Whether decodes and prefill are computed by the CTAs of one launch, each with a tile of its own.
 fn in_one_launch(plan: &LaunchPlan) -> bool {
-    let shares = |launch: &Launch| matches!(launch.kind, LaunchKind::Hybrid(kernel) if kernel.dispatch != Dispatch::Queue);
+    let shares =
+        |launch: &Launch| matches!(launch.kind, LaunchKind::Hybrid(kernel) if kernel.dispatch != Dispatch::Queue);
     plan.launches.iter().any(shares)
 }
 

@@ -89,7 +89,7 @@ impl Simulation<'_> {
     pub(super) fn own_kernel(&self, launch: &Launch, tile: Tile) -> Option<PrefillResources> {
         let own = match launch.kind {
             LaunchKind::PrefillQueue(_) => true,
-            LaunchKind::Hybrid(kernel) => kernel.dispatch == Dispatch::Queue,
+            LaunchKind::Hybrid(kernel) => kernel.dispatch == Dispatch::Queue || self.model.in_one_launch(&kernel),
             _ => false,
         };
         if own { self.model.own_prefill(tile) } else { None }
