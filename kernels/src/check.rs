@@ -394,6 +394,29 @@ mod tests {
     }
 
     #[test]
+    fn hybrid_launches_take_what_their_kernel_has_room_for() {
+        let hybrid = |change: &dyn Fn(&mut HybridWork), tasks: &[PrefillTask]| {
+            let mut work = HybridWork {
+                tasks: (0..tasks.len() as u32).collect(),
+                packs: vec![0],
+                heads: 1,
+                roles: CtaRoles::Index,
+            };
+            change(&mut work);
+            says(&prefill(tasks, &[Launch::new(Work::Hybrid(work))]))
+        };
+        assert_eq!(hybrid(&|_| {}, &[TASK]), "");
+        assert!(hybrid(&|work| work.heads = 4, &[TASK]).contains("4 KV heads to a CTA that takes 1"));
+        assert!(hybrid(&|work| work.packs.clear(), &[TASK]).contains("no packs"));
+        assert!(hybrid(&|work| work.tasks.clear(), &[TASK]).contains("has 0 tasks"));
+        let tickets = |period, prefill| hybrid(&|work| work.roles = CtaRoles::Tickets { period, prefill }, &[TASK]);
+        assert_eq!(tickets(3, 1), "");
+        assert!(tickets(0, 0).contains("0 of 0 tickets") && tickets(2, 3).contains("3 of 2 tickets"));
+        let listed = PrefillTask { rows: TaskRows::Listed(0), num_rows: 2, slots: None, ..TASK };
+        assert!(hybrid(&|_| {}, &[listed]) != "", "rows of a list");
+    }
+
+    #[test]
     fn partials_of_prefill_rows_are_merged_once_at_their_own() {
         let split = |begin, (kv_begin, kv_end)| PrefillTask {
             kv_begin,

@@ -108,7 +108,7 @@ fn pods_ways_with_four_ctas_are_refused_where_they_cannot_be_compiled() {
     let error = plan_spec(&spec, &options(PodChoice::Way(PodWay::FOUR))).unwrap_err().to_string();
     assert!(error.contains("64 threads") && error.contains("255 registers") && error.contains("--pod auto"), "{error}");
     let plan = plan_spec(&spec, &options(PodChoice::Ours)).unwrap().plan;
-    assert_eq!(plan.prefill.tasks[0].tile.m, 128, "auto takes a way with two");
+    assert_eq!(plan.prefill.tasks[0].tile.m, 64, "auto takes our kernel, of which an SM holds two CTAs");
     let narrow = BatchSpec { shape: AttentionShape { head_dim: 64, ..spec.shape }, ..spec };
     plan_spec(&narrow, &options(PodChoice::Way(PodWay::FOUR))).unwrap();
     assert_eq!("ours".parse::<PodChoice>().unwrap(), "auto".parse::<PodChoice>().unwrap());

@@ -153,7 +153,7 @@ mod tests {
     fn kernels_fit_as_often_as_pod_says() {
         let shape = AttentionShape::default();
         for key in ["a100-sxm-80gb", "h200-sxm"] {
-            let device = hw::find(key).unwrap();
+            let device = &Device { prefill_kernel: None, ..hw::find(key).unwrap().clone() };
             let at = |kernel: Kernel| (kernel.cta.shared.0 >> 10, tile::resident(device, &kernel.cta));
             assert_eq!(at(pod(device, &shape, false, (false, false))), (80, 2), "{key}");
             assert_eq!(at(pod(device, &shape, true, (false, false))), (40, 4), "{key}");
@@ -161,5 +161,21 @@ mod tests {
             assert_eq!(at(prefill(device, &shape, false)), (64, 2), "{key}");
             assert_eq!(at(hfuse(device, &shape, false)), (144, 1), "{key}");
         }
+    }
+
+    #[test]
+    fn our_own_kernels_take_the_place_of_pods_at_two_ctas_per_sm() {
+        let (device, shape) = (hw::find("h200-sxm").unwrap(), AttentionShape::default());
+        let own = |kernel: Kernel| (kernel.prefill_tile.m, tile::resident(device, &kernel.cta), kernel.decodes_per_cta);
+        for split in [false, true] {
+            assert_eq!(own(pod(device, &shape, false, (split, split))), (64, 2, 4));
+            assert_eq!(own(cta_parallel(device, &shape, split)), (64, 2, 4));
+            assert_eq!(own(hfuse(device, &shape, split)), (128, 1, 4));
+        }
+        assert_eq!(pod(device, &shape, true, (false, false)).prefill_tile, PREFILL_SMALL, "ours has two");
+        let odd = AttentionShape { query_heads: 30, kv_heads: 6, ..shape };
+        assert_eq!(cta_parallel(device, &odd, false).decodes_per_cta, 3, "heads of one pack");
+        let tall = AttentionShape { query_heads: 48, kv_heads: 4, ..shape };
+        assert_eq!(cta_parallel(device, &tall, false).decodes_per_cta, 1, "12 rows need the tile of 16");
     }
 }

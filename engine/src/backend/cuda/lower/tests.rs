@@ -64,7 +64,7 @@ fn hybrid(text: &str, chunks: &[(u64, u64)], strategy: Strategy) -> (Batch, Resu
 #[test]
 fn prefill_rows_lie_behind_the_queries_and_their_slots_behind_theirs() {
     // One chunk that is split, and one of more rows than a task has.
-    for strategy in [Strategy::Serial, Strategy::Streams, Strategy::Spatial, Strategy::Batched, Strategy::CoResident] {
+    for strategy in Strategy::ALL {
         let (batch, plan) = hybrid("1,4_256,64", &[(40, 9000), (300, 1000)], strategy);
         let plan = plan.unwrap();
         let lowered = lower(&batch, &plan).unwrap();
@@ -92,6 +92,51 @@ fn prefill_rows_lie_behind_the_queries_and_their_slots_behind_theirs() {
             assert_eq!(task.slots.is_some(), planned.slots_begin.is_some());
         }
     }
+}
+
+#[test]
+fn ctas_of_a_hybrid_launch_have_the_same_numbers_in_the_plan_and_on_the_gpu() {
+    for (strategy, roles) in [(Strategy::CtaParallel, CtaRoles::Index), (Strategy::HFuse, CtaRoles::Paired)] {
+        let (batch, plan) = hybrid("1,4_256,64", &[(300, 1000)], strategy);
+        let plan = plan.unwrap();
+        let lowered = lower(&batch, &plan).unwrap();
+        let KernelWork::Hybrid(work) = &lowered.launches[0].work else { panic!("{:?}", lowered.launches[0].work) };
+        assert_eq!((work.roles, work.heads), (roles, 4));
+        let launch = &plan.launches[0];
+        let (tasks, heads) = (work.tasks.len() as u32, batch.shape.query_heads);
+        for (nth, task) in (0_u32..).zip(&work.tasks) {
+            let TaskOf::Prefill(task) = lowered.task_of[*task as usize] else { panic!("a gathered task") };
+            let of = crate::plan::PrefillWork { task, query_head: 3 };
+            assert_eq!(plan.cta_of(launch, crate::plan::Work::Prefill(of)), Some(3 * tasks + nth));
+        }
+        let first = if roles == CtaRoles::Index { tasks * heads } else { 0 };
+        for (nth, pack) in (0_u32..).zip(&work.packs) {
+            let of = plan.decode_work(launch, lowered.place_of[*pack as usize], 2).unwrap();
+            let cta = plan.cta_of(launch, crate::plan::Work::Decode(of));
+            assert_eq!(cta, Some(first + nth), "four KV heads, which one CTA takes");
+        }
+    }
+}
+
+#[test]
+fn hybrid_launches_of_others_shapes_are_refused_by_what_differs() {
+    let (batch, plan) = hybrid("1,4_256,64", &[(300, 1000)], Strategy::CtaParallel);
+    let plan = plan.unwrap();
+    let says = |change: &dyn Fn(&mut LaunchPlan)| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        lower(&batch, &plan).unwrap_err().to_string()
+    };
+    let merged = says(&|plan| plan.prefill.tasks[0].rows_end += 64);
+    assert!(merged.contains("ours takes 64 rows"), "{merged}");
+    let tall = says(&|plan| plan.packs[0].tile = Tile { m: 64, n: 128 });
+    assert!(tall.contains("decode of tile 64×128 shares CTAs"), "{tall}");
+    let many = says(&|plan| {
+        if let LaunchKind::Hybrid(kernel) = &mut plan.launches[0].kind {
+            kernel.decodes_per_cta = 8;
+        }
+    });
+    assert!(many.contains("8 decodes share a CTA"), "{many}");
 }
 
 fn small() -> (Batch, LaunchPlan) {
