@@ -111,6 +111,8 @@ fn pods_ways_with_four_ctas_are_refused_where_they_cannot_be_compiled() {
     assert_eq!(plan.prefill.tasks[0].tile.m, 64, "auto takes our kernel, of which an SM holds two CTAs");
     let narrow = BatchSpec { shape: AttentionShape { head_dim: 64, ..spec.shape }, ..spec };
     plan_spec(&narrow, &options(PodChoice::Way(PodWay::FOUR))).unwrap();
+    let plan = plan_spec(&narrow, &options(PodChoice::Ours)).unwrap().plan;
+    assert_eq!(plan.hybrid_figures().unwrap().decode_slots * 4, plan.packs.len() as u32 * 4, "four heads of a pack");
     assert_eq!("ours".parse::<PodChoice>().unwrap(), "auto".parse::<PodChoice>().unwrap());
 }
 

@@ -20,6 +20,7 @@
 //! two of 0.50 ms, 1.0 ms, below the memory, so the memory decides: 1.15 ms and a tail of 0.25 ms.
 
 use crate::hw::Device;
+use crate::plan::Strategy;
 use crate::plan::hybrid::auto::{PodWay, Question};
 use crate::plan::hybrid::{Answer, has_four, kernels, released};
 use crate::workload::AttentionShape;
@@ -53,7 +54,9 @@ pub(super) const MARGIN: f64 = 0.97;
 
 /// The way with the least estimate, or the released choice where that is nearly as good.
 pub(super) fn choose(work: &Work<'_>) -> Estimate {
-    let made = |way: &PodWay| !way.four || has_four(work.device, work.shape.head_dim);
+    // Our own kernel has two.
+    let own = kernels::is_own(work.device, work.shape, Strategy::Fused);
+    let made = |way: &PodWay| !way.four || (!own && has_four(work.device, work.shape.head_dim));
     let released_way = released(&work.question, None);
     let answer = if made(&released_way.way) { released_way } else { released(&work.question, Some(PodWay::TWO)) };
     let theirs = Estimate { answer, time: estimate(work, &answer) };

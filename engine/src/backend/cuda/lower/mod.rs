@@ -148,6 +148,9 @@ fn unlike_ours(plan: &LaunchPlan, kernel: &HybridKernel) -> Option<String> {
     if let Some(task) = tasks.iter().find(|task| task.rows() > most) {
         return Some(format!("a CTA computes prefill of tile {} beside decode; ours takes {most} rows", task.tile));
     }
+    if kernel.prefill_warps * 16 != most {
+        return Some(format!("a CTA has {} warps for prefill; ours has {}", kernel.prefill_warps, most / 16));
+    }
     let lean = KernelTile::LEAN;
     let decodes = plan.packs.iter().find(|pack| pack.tile.m > TALL_ROWS);
     if let Some(pack) = decodes {

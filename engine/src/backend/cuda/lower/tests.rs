@@ -129,6 +129,12 @@ fn hybrid_launches_of_others_shapes_are_refused_by_what_differs() {
     };
     let merged = says(&|plan| plan.prefill.tasks[0].rows_end += 64);
     assert!(merged.contains("ours takes 64 rows"), "{merged}");
+    let narrow = says(&|plan| {
+        if let LaunchKind::Hybrid(kernel) = &mut plan.launches[0].kind {
+            kernel.prefill_warps = 2;
+        }
+    });
+    assert!(narrow.contains("2 warps for prefill"), "{narrow}");
     let tall = says(&|plan| plan.packs[0].tile = Tile { m: 64, n: 128 });
     assert!(tall.contains("decode of tile 64×128 shares CTAs"), "{tall}");
     let many = says(&|plan| {
