@@ -58,7 +58,7 @@ fn off(this: Nanos, that: Nanos) -> String {
 
 /// `147.6 µs measured (median of 20, 143.0 µs to 151.2 µs, cold L2)`.
 pub fn sentence(capture: &Capture) -> String {
-    let (source, l2) = (capture.provenance.source.name(), capture.times.l2.name());
+    let (source, l2) = (capture.provenance.source_words(), capture.times.l2.name());
     match capture.provenance.source {
         Source::Measured => format!("{} {source} ({}, {l2} L2)", makespan(capture), spread(capture)),
         Source::Simulated => format!("{} {source} ({l2} L2)", makespan(capture)),

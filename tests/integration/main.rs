@@ -9,6 +9,7 @@
 mod auto;
 mod bad_input;
 mod beside;
+mod built_in_devices;
 mod calibrated;
 mod capture_file;
 mod cli;

@@ -55,7 +55,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
     let compared = compare(set, &device, &args.output)?;
     if args.json {
         let runs: Vec<_> = alone.iter().map(|row| row.json(&peers)).collect();
-        let json = compared.json();
+        let json = compared.json(&device);
         output::print_json(&json!({ "schema": SCHEMA, "set": key, "l2": "cold", "runs": runs, "comparison": json }))?;
     } else {
         let told = if alone.is_empty() { String::new() } else { text(key, &device, &alone) };
@@ -168,7 +168,13 @@ fn compare(set: Set, device: &Device, folder: &Path) -> Outcome<Compared> {
     bar.finish_and_clear();
     let text = comparison_text(&set, device, &times, &refused);
     let bars = Bars {
-        title: format!("{} on {}, simulated, factor to {}", set.key, device.name, set.ways[0].scheduler),
+        title: format!(
+            "{} on {}, {}, factor to {}",
+            set.key,
+            device.name,
+            figures::simulated(device),
+            set.ways[0].scheduler
+        ),
         cases: set.cases.iter().map(|case| case.name.clone()).collect(),
         ways: set.ways.iter().map(|way| way.scheduler.to_owned()).collect(),
         values: times.clone(),
@@ -215,18 +221,19 @@ fn comparison_text(set: &Set, device: &Device, times: &Times, refused: &[(usize,
     why.dedup();
     let refusals = why.iter().fold(String::new(), |told, why| format!("{told}refused by {why}\n"));
     format!(
-        "{} compared on {}: {} under {}, factors of the others to it; all simulated, cold L2, the same constants for every case\n\n{}\n{refusals}\n{}",
+        "{} compared on {}: {} under {}, factors of the others to it; all {}, cold L2, the same constants for every case\n\n{}\n{refusals}\n{}",
         set.key,
         device.name,
         set.ways[0].scheduler,
         set.ways[0].strategy.name(),
+        figures::simulated(device),
         table.text(),
         published::table(&set.claims, times),
     )
 }
 
 impl Compared {
-    fn json(&self) -> serde_json::Value {
+    fn json(&self, device: &Device) -> serde_json::Value {
         let rows: Vec<_> = self.set.cases.iter().zip(&self.times).enumerate().map(|(at, (case, row))| {
             let ways: Vec<_> = self.set.ways.iter().zip(row).enumerate().map(|(way_at, (way, time))| {
                 let why = self.refused.iter().find(|(case, way, _)| (*case, *way) == (at, way_at)).map(|(_, _, why)| why);
@@ -238,7 +245,7 @@ impl Compared {
             let ours = claim.simulated(&self.times);
             json!({ "what": claim.what, "published": claim.published, "simulated": ours, "agrees": ours.map(|value| claim.agrees(value)) })
         }).collect();
-        json!({ "source": "simulated", "cases": rows, "published": claims })
+        json!({ "source": "simulated", "calibrated": device.calibrated, "cases": rows, "published": claims })
     }
 }
 
@@ -266,12 +273,17 @@ fn text(set: &str, device: &Device, rows: &[Chosen]) -> String {
     let choice = rows.first().map_or_else(String::new, |Chosen { run, .. }| {
         format!(
             "{} under {}, {} heads {}/{}",
-            run.plan.scheduler, run.plan.strategy, run.source, run.plan.batch.query_heads, run.plan.batch.kv_heads
+            run.plan.scheduler,
+            run.plan.strategy,
+            run.source_words(),
+            run.plan.batch.query_heads,
+            run.plan.batch.kv_heads
         )
     });
     format!(
-        "{set} on {}: {choice}, cold L2\nall times simulated (the simulator gives the same time each run); floor = compulsory bytes / {}/s reachable\n\n{}",
+        "{set} on {}: {choice}, cold L2\nall times {} (the simulator gives the same time each run); floor = compulsory bytes / {}/s reachable\n\n{}",
         device.name,
+        figures::simulated(device),
         Bytes(device.reachable_bytes_per_s() as u64),
         table.text()
     )

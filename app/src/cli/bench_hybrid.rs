@@ -205,7 +205,7 @@ impl Hybrids {
 
     /// One line a batch: every strategy, what `auto` takes, and the floor; then the best beside peers.
     pub(crate) fn text(&self, set: &str, device: &Device) -> String {
-        let source = if self.measured { "measured" } else { "simulated" };
+        let source = if self.measured { "measured" } else { figures::simulated(device) };
         let all: Vec<Strategy> = Strategy::ALL
             .into_iter()
             .filter(|strategy| self.tried.iter().any(|tried| tried.rows.iter().any(|row| row.strategy == *strategy)))

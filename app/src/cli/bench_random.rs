@@ -110,7 +110,8 @@ pub(crate) fn bench(args: &BenchArgs, device: &Device, runner: &mut Runner) -> O
         let runs: Vec<Value> = all.iter().flat_map(|tried| tried.json(measured)).collect();
         let batches: Vec<Value> = all.iter().map(Tried::summary).collect();
         output::print_json(&json!({
-            "schema": SCHEMA, "set": "random", "seed": args.seed, "l2": "cold", "simulator_error": error,
+            "schema": SCHEMA, "set": "random", "seed": args.seed, "l2": "cold", "calibrated": device.calibrated,
+            "simulator_error": error,
             "auto_over_best": regret, "tuned_over_best": tuned, "runs": runs, "batches": batches,
         }))?;
     } else {
@@ -167,7 +168,7 @@ fn text(all: &[Tried], device: &Device, (error, regret, tuned): (Option<&Spread>
     for tried in all {
         table.row(tried.line());
     }
-    let source = if error.is_some() { "measured" } else { "simulated" };
+    let source = if error.is_some() { "measured" } else { figures::simulated(device) };
     let mut text = format!(
         "random decode batches on {}, all times {source}, cold L2; auto is the way with the least simulated time\n\n{}\n",
         device.name,

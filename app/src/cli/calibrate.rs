@@ -47,6 +47,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
         held_back.text()
     );
     fit.device.sources.insert("sim".to_owned(), source);
+    fit.device.calibrated = true;
     capture::write_atomically(&args.output, "writing the device file", hw::to_ron(&fit.device)?.as_bytes())?;
     if args.json {
         output::print_json(&whole_json(&measured, &fit, &held_back))?;

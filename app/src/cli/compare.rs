@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use engine::Error;
-use engine::export::compare_json;
+use engine::export::{RunJson, compare_json};
 use engine::hw::Device;
 use engine::plan::{Strategy, hybrid};
 use engine::session;
@@ -58,7 +58,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     if args.json {
         output::print_json(&compare_json(runs))?;
     } else {
-        let source = runs.first().map_or("", |run| run.source);
+        let source = runs.first().map_or("", RunJson::source_words);
         let (name, table) = (shown::line(&spec.name), figures::table(&runs));
         let floor = floor.map_or_else(String::new, |floor| {
             format!("\nfloor {floor}: prefill products and compulsory bytes at the best rates of the device file\n")

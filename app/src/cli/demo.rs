@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use engine::capture::{self, Capture, Outputs};
-use engine::export::compare_json;
+use engine::export::{RunJson, compare_json};
 use engine::session::PlanOptions;
 use engine::workload::BatchSpec;
 
@@ -42,7 +42,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
         output::print_json(&compare_json(runs))?;
     } else {
         let table = figures::table(&runs);
-        let source = runs.first().map_or("", |run| run.source);
+        let source = runs.first().map_or("", RunJson::source_words);
         output::print(&format!("{}\non {}, all times {source}\n\n{table}\n{}", spec.name, device.name, spec.look_for))?;
     }
     for file in files {

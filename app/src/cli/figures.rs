@@ -1,7 +1,8 @@
 //! A batch planned, run and measured, and the row that tables make of it.
 
-use engine::capture::Capture;
+use engine::capture::{Capture, Source};
 use engine::export::{RunJson, run_json};
+use engine::hw::Device;
 use engine::numerics::CheckReport;
 use engine::session::{self, PlanOptions, Planned, RunOptions, Runner};
 use engine::units::{Bytes, Nanos};
@@ -23,6 +24,11 @@ pub(crate) struct Finished {
 /// Cold L2, `repeats` runs.
 pub(crate) fn cold(repeats: u32) -> RunOptions {
     RunOptions { repeats, command: super::command_line(), ..RunOptions::default() }
+}
+
+/// What stands beside the figures that the simulator gives for a device.
+pub(crate) fn simulated(device: &Device) -> &'static str {
+    Source::Simulated.words(device.calibrated)
 }
 
 /// Plans, runs and measures a batch.

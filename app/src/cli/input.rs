@@ -200,7 +200,7 @@ fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
             } else {
                 format!("there is no GPU to run on here: {text}")
             },
-            "use --backend sim with --device h200-sxm, h100-sxm or a100-sxm-80gb",
+            "use --backend sim with --device h200-sxm, or another that 'packscope list devices' names",
         ),
         other => other.into(),
     };

@@ -74,8 +74,11 @@ const PANELS: [(&str, &str); 11] = [
 fn device(device: &hw::Device) -> (String, String) {
     let (major, minor) = device.compute_capability;
     let bandwidth = device.hbm_bytes_per_s as f64 / 1e12;
-    let about =
-        format!("{}: {} SMs, compute capability {major}.{minor}, {bandwidth:.2} TB/s.", device.name, device.sm_count);
+    let fitted = if device.calibrated { "" } else { " The simulator is not calibrated on it." };
+    let about = format!(
+        "{}: {} SMs, compute capability {major}.{minor}, {bandwidth:.2} TB/s.{fitted}",
+        device.name, device.sm_count
+    );
     (device.key.clone(), about)
 }
 

@@ -103,7 +103,9 @@ fn text(planned: &Planned, json: &PlanJson) -> String {
     say("KV tokens", format!("{} in all, {} unique", grouped(batch.kv_tokens), grouped(batch.kv_tokens_unique)));
     let (nodes, levels) = (planned.tree.nodes.len() as u64, u64::from(planned.tree.depth()));
     say("tree", format!("{}, {}", counted(nodes, "node"), counted(levels, "level")));
-    say("plan", format!("{} under {} on {}", json.scheduler, json.strategy, json.device));
+    // What the plan was chosen by, and every time that the decisions tell, rests on the constants of the simulator.
+    let fitted = if planned.options.device.calibrated { "" } else { ", not calibrated" };
+    say("plan", format!("{} under {} on {}{fitted}", json.scheduler, json.strategy, json.device));
     say(
         "packs",
         format!(

@@ -74,13 +74,13 @@ fn text(name: &str, run: &RunJson) -> String {
         run.plan.scheduler,
         run.plan.strategy,
         run.plan.device,
-        run.source
+        run.source_words()
     );
     let mut say = |name: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {name:<11} {value}");
     };
-    say("makespan", format!("{} ({})", Nanos(run.makespan_ns), run.source));
+    say("makespan", format!("{} ({})", Nanos(run.makespan_ns), run.source_words()));
     if run.repeats > 1 {
         let (least, most) = (Nanos(run.makespan_min_ns), Nanos(run.makespan_max_ns));
         say("repeats", format!("{}, {least} to {most}, {} L2", run.repeats, run.l2));

@@ -63,6 +63,11 @@ impl Run {
         self.capture.provenance.source
     }
 
+    /// What stands beside its figures.
+    pub fn words(&self) -> &'static str {
+        self.capture.provenance.source_words()
+    }
+
     /// Count, median and range of the makespans; where measured, of runs without tracing.
     pub fn times(&self) -> Spread {
         self.capture.times.spread()

@@ -27,6 +27,7 @@
 //! | `BTCH` | 1 | RON text of the batch, schema as in batch files |
 //! | `PLAN` | 1 | postcard of the launch plan, merge rounds and prefill in their places, decisions left out |
 //! | `PLCE` | 0 or 1 | postcard of the launches that have a share of the SMs or start programmatically; where none has, there is no such chunk |
+//! | `NCAL` | 0 or 1 | a byte; there where the simulator that made the capture is not fitted to its device |
 //! | `DCSN` | decisions / 1,024, rounded up | postcard of 1,024 decisions each |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
@@ -77,6 +78,7 @@ pub(super) const META: Kind = *b"META";
 pub(super) const BATCH: Kind = *b"BTCH";
 pub(super) const PLAN: Kind = *b"PLAN";
 pub(super) const PLACEMENTS: Kind = *b"PLCE";
+pub(super) const NOT_CALIBRATED: Kind = *b"NCAL";
 pub(super) const DECISIONS: Kind = *b"DCSN";
 pub(super) const ROUNDS: Kind = *b"RNDS";
 pub(super) const PREFILL: Kind = *b"PREF";
@@ -139,6 +141,9 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     let placements = capture.plan.placements();
     if !placements.is_empty() {
         out.value(PLACEMENTS, 0, &placements)?;
+    }
+    if !capture.provenance.calibrated {
+        out.value(NOT_CALIBRATED, 0, &true)?;
     }
     for (number, decisions) in capture.plan.decisions.chunks(DECISIONS_PER_CHUNK).enumerate() {
         out.value(DECISIONS, number as u32, &decisions)?;

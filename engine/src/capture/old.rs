@@ -55,6 +55,7 @@ impl From<OldMeta> for Meta {
                 clock_step: made.clock_step,
                 clock_error_ns: made.clock_error_ns,
                 peak_bytes_per_s: made.peak_bytes_per_s,
+                calibrated: true,
             },
             times: old.times,
             probe_overhead: old.probe_overhead,

@@ -16,14 +16,14 @@ use std::path::Path;
 use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
-    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, HEADER, KERNELS, MAGIC, META, Meta, PLACEMENTS, PLAN,
-    PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
+    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, HEADER, KERNELS, MAGIC, META, Meta, NOT_CALIBRATED,
+    PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
 };
 use super::fit::{
     batch_fits, counts_fit, decisions_fit, meta_fits, placements_fit, plan_fits, series_fits, spans_fit, windows_fit,
 };
 use super::old::{self, OldMeta};
-use crate::capture::{Capture, Counted, CounterSeries, Spans};
+use crate::capture::{Capture, Counted, CounterSeries, Provenance, Spans};
 use crate::decision::{Considered, Decision};
 use crate::error::{Error, Result};
 use crate::plan::{LaunchPlan, MergePlan, Placement, PrefillPlan};
@@ -100,8 +100,10 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     losses.kernels = chunks.missing.len() > before;
     let warnings = chunks
         .or_missing(WARNINGS, &format!("{} warnings", meta.warnings), |fields| fields.list_of(meta.warnings.into()));
+    // What damage leaves of the chunk says as much as the whole.
+    let calibrated = !chunks.promises(NOT_CALIBRATED);
     let mut capture = Capture {
-        provenance: meta.provenance.clone(),
+        provenance: Provenance { calibrated, ..meta.provenance.clone() },
         batch,
         plan,
         times: meta.times.clone(),

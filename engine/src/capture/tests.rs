@@ -86,6 +86,7 @@ fn small() -> Capture {
             clock_step: Nanos(1),
             clock_error_ns: None,
             peak_bytes_per_s: 1,
+            calibrated: true,
         },
         batch: parse_tree("1,2_32,32", shape).unwrap(),
         plan,

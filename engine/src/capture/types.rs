@@ -25,6 +25,15 @@ impl Source {
             Self::Measured => "measured",
         }
     }
+
+    /// The words beside every figure that a person reads: a simulated one also says where nobody has fitted the
+    /// simulator to its device.
+    pub fn words(self, calibrated: bool) -> &'static str {
+        match self {
+            Self::Simulated if !calibrated => "simulated, not calibrated",
+            _ => self.name(),
+        }
+    }
 }
 
 /// State of L2 at the start of each run.
@@ -79,6 +88,21 @@ pub struct Provenance {
     pub clock_error_ns: Option<f64>,
     /// HBM bandwidth of the device by its data sheet, bytes per second.
     pub peak_bytes_per_s: u64,
+    /// Whether the simulator is fitted to the device (`hw::Device::calibrated`); true where measured. In a file it has
+    /// a chunk of its own.
+    #[serde(skip, default = "yes")]
+    pub calibrated: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Provenance {
+    /// What stands beside every figure of the capture ([`Source::words`]).
+    pub fn source_words(&self) -> &'static str {
+        self.source.words(self.calibrated)
+    }
 }
 
 /// One CTA, or one task of a persistent worker, on its SM. Times count from the start of the run.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::capture::{Capture, Counter, Counts, LaunchCounts};
+use crate::capture::{Capture, Counter, Counts, LaunchCounts, Source};
 use crate::decision;
 use crate::export::halves::{CoRunJson, co_run_json, prefill_sms};
 use crate::export::json::{PlanJson, SCHEMA};
@@ -107,6 +107,8 @@ pub struct RunJson {
     pub backend: String,
     /// `simulated` or `measured`.
     pub source: &'static str,
+    /// Whether the simulator is fitted to the device; `null` where measured.
+    pub calibrated: Option<bool>,
     /// Runs.
     pub repeats: u64,
     /// State of L2 before each run.
@@ -150,6 +152,14 @@ pub struct RunJson {
     pub warnings: Vec<String>,
 }
 
+impl RunJson {
+    /// What stands beside its figures where people read them ([`Source::words`]).
+    pub fn source_words(&self) -> &'static str {
+        let source = if self.calibrated.is_some() { Source::Simulated } else { Source::Measured };
+        source.words(self.calibrated.unwrap_or(true))
+    }
+}
+
 /// The run object.
 pub fn run_json(
     plan: PlanJson,
@@ -164,6 +174,7 @@ pub fn run_json(
         plan,
         backend: capture.provenance.backend.clone(),
         source: capture.provenance.source.name(),
+        calibrated: (capture.provenance.source == Source::Simulated).then_some(capture.provenance.calibrated),
         repeats: times.count as u64,
         l2: capture.times.l2.name(),
         makespan_ns: times.median.0,

@@ -17,6 +17,10 @@ pub struct Device {
     pub key: String,
     /// Name for people.
     pub name: String,
+    /// Whether the constants of the simulator are fitted to runs that were measured on this GPU; where they are not,
+    /// every figure that it gives says so.
+    #[serde(default)]
+    pub calibrated: bool,
     /// Compute capability, major and minor.
     pub compute_capability: (u8, u8),
     /// Streaming multiprocessors.

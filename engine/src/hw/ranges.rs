@@ -151,6 +151,7 @@ impl List {
         let Device {
             key: _,
             name: _,
+            calibrated: _,
             compute_capability: (major, minor),
             sm_count,
             shared_per_sm,

@@ -5,10 +5,16 @@ use std::sync::LazyLock;
 use super::Device;
 use crate::error::{Error, Result};
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 9] = [
     ("h200-sxm", include_str!("devices/h200-sxm.ron")),
     ("h100-sxm", include_str!("devices/h100-sxm.ron")),
     ("a100-sxm-80gb", include_str!("devices/a100-sxm-80gb.ron")),
+    ("a100-sxm-40gb", include_str!("devices/a100-sxm-40gb.ron")),
+    ("h20-sxm", include_str!("devices/h20-sxm.ron")),
+    ("b200", include_str!("devices/b200.ron")),
+    ("l40s", include_str!("devices/l40s.ron")),
+    ("rtx-4090", include_str!("devices/rtx-4090.ron")),
+    ("teaching-8sm", include_str!("devices/teaching-8sm.ron")),
 ];
 
 static BUILTIN: LazyLock<Vec<Device>> = LazyLock::new(|| {

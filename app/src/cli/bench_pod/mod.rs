@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use super::args::{BenchArgs, BenchSet};
 use super::bench_hybrid::Hybrids;
 use super::fault::Outcome;
-use super::{interrupt, output, sets};
+use super::{figures, interrupt, output, sets};
 use crate::plot::{Plot, Series};
 use claims::{Claim, claims_of_6, claims_of_11};
 use report::{every_row, finish, spread};
@@ -156,7 +156,7 @@ fn specs(rows: &[PodRow]) -> Vec<BatchSpec> {
 
 fn plot(what: &str, device: &Device, across: &str, upward: &str, series: Vec<Series>) -> Plot {
     Plot {
-        title: format!("{what} · {} (simulated)", device.name),
+        title: format!("{what} · {} ({})", device.name, figures::simulated(device)),
         across: across.to_owned(),
         upward: upward.to_owned(),
         series,

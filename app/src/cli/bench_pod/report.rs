@@ -17,8 +17,8 @@ use crate::cli::args::BenchArgs;
 use crate::cli::bench_hybrid::Hybrids;
 use crate::cli::convert::add_pictures;
 use crate::cli::fault::Outcome;
-use crate::cli::output;
 use crate::cli::table::Table;
+use crate::cli::{figures, output};
 use crate::plot::svg;
 
 /// One line a batch.
@@ -73,7 +73,7 @@ pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, hybrids: Opti
     let files = write_files(set, &args.output)?;
     if args.json {
         let (runs, batches) = hybrids.map_or_else(Default::default, Hybrids::json);
-        let comparison = as_object(set);
+        let comparison = as_object(set, device);
         output::print_json(&json!({ "schema": SCHEMA, "set": set.key, "l2": "cold", "runs": runs,
             "batches": batches, "comparison": comparison }))?;
     } else {
@@ -84,8 +84,11 @@ pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, hybrids: Opti
         };
         let own = hybrids.map_or_else(String::new, |hybrids| format!("\n{}", hybrids.text(set.key, device)));
         output::print(&format!(
-            "{} on {} with FlashAttention 2's and POD's kernels, cold L2, all times simulated, the same constants for every batch{remark}\n\n{}{told}{own}",
-            set.key, device.name, set.summary,
+            "{} on {} with FlashAttention 2's and POD's kernels, cold L2, all times {}, the same constants for every batch{remark}\n\n{}{told}{own}",
+            set.key,
+            device.name,
+            figures::simulated(device),
+            set.summary,
         ))?;
     }
     for file in files {
@@ -94,7 +97,7 @@ pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, hybrids: Opti
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_object(set: &Set) -> serde_json::Value {
+fn as_object(set: &Set, device: &Device) -> serde_json::Value {
     let cases = set.rows.iter().map(|row| {
         let ways = WAYS.iter().zip(row.times).map(|(way, time)| {
             let pod = (way.strategy == Strategy::Fused).then(|| way.pod.name());
@@ -105,7 +108,7 @@ fn as_object(set: &Set) -> serde_json::Value {
     let claims = set.claims.iter().map(
         |claim| json!({ "what": claim.what, "published": claim.paper, "simulated": claim.got, "agrees": claim.agrees, "near": claim.near }),
     );
-    json!({ "source": "simulated", "cases": cases.collect::<Vec<_>>(), "published": claims.collect::<Vec<_>>() })
+    json!({ "source": "simulated", "calibrated": device.calibrated, "cases": cases.collect::<Vec<_>>(), "published": claims.collect::<Vec<_>>() })
 }
 
 /// The table of every batch as CSV, and the plot.

@@ -111,7 +111,7 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, is_ba
     let (run, times) = (&way.run, way.run.times());
     ui.horizontal(|ui| {
         ui.label(headline::makespan(&run.capture));
-        ui.label(RichText::new(run.source().name()).color(frame.tokens.warn));
+        ui.label(RichText::new(run.words()).color(frame.tokens.warn));
         match baseline {
             Some(base) if !is_baseline && base.0 > 0 => {
                 let change = (times.median.as_f64() / base.as_f64() - 1.0) * 100.0;

@@ -77,7 +77,7 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
 
 /// The figures of a run; a measured one with all that says how far they can be trusted.
 fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
-    let source = run.source().name();
+    let source = run.words();
     figure(ui, frame.tokens, "makespan", &headline::makespan(&run.capture), source);
     if let Some(traced) = headline::lanes(&run.capture, &run.damage) {
         ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
@@ -183,12 +183,12 @@ fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, of: Source, at: usize
         Some(Entity::Pack(_) | Entity::Unknown) | None => "CTA",
     };
     heading(ui, frame, &format!("{title} {} of launch {}", span.cta, span.launch), Selection::Cta(of, at));
-    span_part(ui, frame, of, &span);
+    span_part(ui, frame, run.words(), &span);
     let Some(twin) = shown.twin(of, at) else { return };
     let other = if of == Source::Measured { Source::Simulated } else { Source::Measured };
     if let (Some(run), Some(at)) = (shown.run(other), frame.selected.span_in(other)) {
         ui.add_space(4.0);
-        span_part(ui, frame, other, &run.capture.spans.get(at));
+        span_part(ui, frame, run.words(), &run.capture.spans.get(at));
     }
     ui.add_space(4.0);
     ui.label(RichText::new("simulated − measured").color(frame.tokens.faint));
@@ -196,8 +196,7 @@ fn cta_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, of: Source, at: usize
     figure(ui, frame.tokens, "takes", &signed(twin.duration), "derived");
 }
 
-fn span_part(ui: &mut Ui, frame: &Frame<'_>, source: Source, span: &Span) {
-    let source = source.name();
+fn span_part(ui: &mut Ui, frame: &Frame<'_>, source: &str, span: &Span) {
     figure(ui, frame.tokens, "SM · slot", &format!("{} · {}", span.sm, span.slot), source);
     figure(ui, frame.tokens, "begins", &span.begin.to_string(), source);
     figure(ui, frame.tokens, "ends", &span.end.to_string(), source);
@@ -274,7 +273,7 @@ fn record(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, decision: &Decision) {
         });
     }
     for run in shown.runs(Sources::Both) {
-        if let Some(beside) = decision.beside(run.source().name(), run.times().median) {
+        if let Some(beside) = decision.beside(run.words(), run.times().median) {
             ui.add(egui::Label::new(beside).wrap());
         }
     }

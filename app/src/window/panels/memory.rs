@@ -61,7 +61,7 @@ fn chart(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, flow: &MemoryFlow) {
     let (area, response) = ui.allocate_exact_size(vec2(ui.available_width().max(260.0), CHART), Sense::hover());
     let painter = ui.painter_at(area);
     painter.rect_filled(area, 3.0, frame.tokens.canvas);
-    let source = flow.source.name();
+    let source = shown.run(flow.source).map_or(flow.source.name(), |run| run.words());
     let (dram, to_sms) = (flow.dram_read, flow.to_sms);
     let most = issued.max(to_sms.unwrap_or_default()).max(dram.unwrap_or_default()).as_f64().max(1.0);
     let width = |bytes: Option<Bytes>| bytes.map_or(2.0, |bytes| (bytes.as_f64() / most) as f32 * WIDEST).max(2.0);
@@ -122,7 +122,7 @@ fn arrow(
 fn utilisation(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, run: &Run, flow: &MemoryFlow) {
     let seconds = run.times().median.as_f64() * 1e-9;
     let Some(read) = flow.dram_read.filter(|_| seconds > 0.0) else { return };
-    let (reached, source) = (read.as_f64() / seconds, flow.source.name());
+    let (reached, source) = (read.as_f64() / seconds, run.words());
     figure(ui, frame.tokens, "DRAM reads over the makespan", &rate(reached), source);
     let peak = run.capture.provenance.peak_bytes_per_s as f64;
     let plain = shown.planned.options.device.reachable_bytes_per_s();

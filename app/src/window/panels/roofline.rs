@@ -2,7 +2,6 @@
 //! A point is the whole plan, a kernel, or a tile class.
 
 use egui::{Align2, FontId, Painter, Pos2, Rect, RichText, Sense, Shape, Stroke, Ui, pos2, vec2};
-use engine::capture::Source;
 use engine::metrics::{BytesFrom, RooflinePoint, Subject, roofline, roofs};
 use engine::plan::LaunchPlan;
 
@@ -78,7 +77,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         points.iter().rev().filter(|point| distance(point) < NEAR).min_by(|a, b| distance(a).total_cmp(&distance(b)))
     });
     if let Some(point) = pointed {
-        response.on_hover_text_at_pointer(about(&run.capture.plan, run.source(), point));
+        response.on_hover_text_at_pointer(about(&run.capture.plan, run.words(), point));
     }
 }
 
@@ -87,7 +86,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, run: &Run, plan: &RooflinePoint, reach
         let share = plan.rate() / reachable.max(1.0) * 100.0;
         let text = format!("the plan reaches {:.1} TFLOP/s, {share:.0} % of its roof", plan.rate() / 1e12);
         ui.label(RichText::new(text).strong());
-        ui.label(RichText::new(run.source().name()).color(frame.tokens.warn));
+        ui.label(RichText::new(run.words()).color(frame.tokens.warn));
         let bytes = match plan.from {
             BytesFrom::Counted => "bytes of plan and kernels: DRAM, measured; of tiles: issued, derived",
             BytesFrom::Simulated => "bytes of the plan: DRAM, simulated; of kernels and tiles: issued, derived",
@@ -167,7 +166,7 @@ fn name(plan: &LaunchPlan, subject: Subject) -> String {
     }
 }
 
-fn about(plan: &LaunchPlan, source: Source, point: &RooflinePoint) -> String {
+fn about(plan: &LaunchPlan, words: &str, point: &RooflinePoint) -> String {
     let from = match point.from {
         BytesFrom::Counted => "DRAM, measured",
         BytesFrom::Simulated => "DRAM, simulated",
@@ -185,7 +184,7 @@ fn about(plan: &LaunchPlan, source: Source, point: &RooflinePoint) -> String {
         point.intensity(),
         point.rate() / 1e12,
         point.time,
-        source.name(),
+        words,
     )
 }
 

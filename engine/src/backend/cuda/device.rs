@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::hw::{self, Device, KernelResources};
 use crate::units::Bytes;
 
+/// More registers than a thread may have.
+const NO_KERNEL: u32 = 256;
+
 /// The built-in device of the same name, capability and SMs. Otherwise the built-in one of the nearest
 /// capability, with the driver's limits and our kernels' resources in place of its own; its bandwidths and
 /// simulator constants stay a guess until `packscope calibrate` has measured them.
@@ -14,13 +17,17 @@ pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
     if let Some(device) = built_in(info) {
         return Ok(device.clone());
     }
-    let distance = |device: &&Device| u32::from(device.compute_capability.0).abs_diff(info.capability.0);
+    let distance = |device: &&Device| {
+        let (major, minor) = device.compute_capability;
+        (u32::from(major).abs_diff(info.capability.0), u32::from(minor).abs_diff(info.capability.1))
+    };
     let Some(nearest) = hw::builtin().iter().min_by_key(distance) else {
         return Err(crate::Error::Device("there is no built-in device to start from".to_owned()));
     };
     let mut device = Device {
         key: key_of(&info.name),
         name: info.name.clone(),
+        calibrated: false,
         compute_capability: (info.capability.0 as u8, info.capability.1 as u8),
         sm_count: info.sms,
         shared_per_sm: Bytes(u64::from(info.shared_per_sm)),
@@ -45,15 +52,21 @@ pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
     Ok(device)
 }
 
-/// The built-in device of the same name, capability and SMs.
+/// The built-in device of the same name, capability and SMs: of several, that with the most words of its key in the
+/// name, such as the memory of an A100.
 pub(super) fn built_in(info: &GpuInfo) -> Option<&'static Device> {
-    hw::builtin().iter().find(|device| {
+    let name = info.name.to_lowercase();
+    let same = |device: &&Device| {
         let (major, minor) = device.compute_capability;
         let model = device.key.split('-').next().unwrap_or_default();
-        info.name.to_lowercase().contains(model)
-            && (u32::from(major), u32::from(minor)) == info.capability
-            && device.sm_count == info.sms
-    })
+        name.contains(model) && (u32::from(major), u32::from(minor)) == info.capability && device.sm_count == info.sms
+    };
+    // The first of equals.
+    hw::builtin()
+        .iter()
+        .rev()
+        .filter(same)
+        .max_by_key(|device| device.key.split('-').filter(|w| name.contains(w)).count())
 }
 
 /// `NVIDIA H200` → `nvidia-h200`.
@@ -69,12 +82,24 @@ pub(super) fn compiled(compiler: &Compiler, head_dim: u32) -> Result<Vec<KernelR
         for n in [16, 32, 64, 128] {
             let tile = KernelTile { m, n };
             let spec = KernelSpec::new(&[tile], head_dim, kernels::Dtype::F16, false, false);
-            if spec.check().is_err() {
-                continue;
-            }
-            let resources = compiler.decode(&spec).map_err(translate)?.resources;
-            let stages = spec.stages_on(compiler.arch()).map_err(translate)?;
             let heads = tile.heads_together();
+            let Ok(stages) = spec.check().and_then(|()| spec.stages_on(compiler.arch())) else {
+                // No kernel is made of it, which a device file says by more registers than a thread may have.
+                let (warps, registers) = (spec.threads() / 32, NO_KERNEL);
+                kernels.push(KernelResources {
+                    m,
+                    n,
+                    warps,
+                    registers,
+                    shared: None,
+                    in_flight: None,
+                    step: None,
+                    chain: None,
+                    heads,
+                });
+                continue;
+            };
+            let resources = compiler.decode(&spec).map_err(translate)?.resources;
             kernels.push(KernelResources {
                 m,
                 n,

@@ -347,6 +347,7 @@ impl Open {
             clock_step: self.known.clock_step,
             clock_error_ns: Some(traced.clock_error),
             peak_bytes_per_s: self.known.device.hbm_bytes_per_s,
+            calibrated: true,
         }
     }
 }

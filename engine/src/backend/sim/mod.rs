@@ -98,5 +98,6 @@ fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
         clock_step: Nanos(1),
         clock_error_ns: None,
         peak_bytes_per_s: device.hbm_bytes_per_s,
+        calibrated: device.calibrated,
     }
 }

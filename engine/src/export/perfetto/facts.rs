@@ -46,7 +46,7 @@ impl<'a> Facts<'a> {
         told.add("cta", span.cta);
         told.add("sm", span.sm);
         told.add("lane", span.slot);
-        told.add("source", self.capture.provenance.source.name());
+        told.add("source", self.capture.provenance.source_words());
         told
     }
 
@@ -168,7 +168,7 @@ impl<'a> Facts<'a> {
         told.add("ready_ns", window.ready.0);
         told.add("begin_ns", window.begin.0);
         told.add("end_ns", window.end.0);
-        told.add("source", self.capture.provenance.source.name());
+        told.add("source", self.capture.provenance.source_words());
         let counted = self.capture.counted.iter().flat_map(|counted| &counted.launches);
         for count in counted.filter(|of| of.launch == window.launch).flat_map(|of| &of.counts.0) {
             told.add(count.counter.name(), count.value);
@@ -191,7 +191,7 @@ impl<'a> Facts<'a> {
     /// The whole run, with what a person must know of it.
     pub(super) fn run(&self, loaded: &Loaded) -> Told {
         let capture = self.capture;
-        let mut told = Told::new(format!("run ({})", capture.provenance.source.name()), "run");
+        let mut told = Told::new(format!("run ({})", capture.provenance.source_words()), "run");
         self.provenance(&mut told);
         told.add("lost_records", self.lost());
         if let Some(how) = capture.counted.as_ref().and_then(|counted| counted.sampled) {
@@ -217,7 +217,7 @@ impl<'a> Facts<'a> {
 
     fn provenance(&self, told: &mut Told) {
         let (capture, made) = (self.capture, &self.capture.provenance);
-        told.add("source", made.source.name());
+        told.add("source", made.source_words());
         told.add("backend", made.backend.clone());
         told.add("device", made.device.clone());
         told.add("device_name", made.device_name.clone());

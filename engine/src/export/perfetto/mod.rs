@@ -74,7 +74,7 @@ impl Teller<'_> {
                 let cause = self.gaps[at as usize].cause;
                 let mut told = Told::new(cause.name(), "bubble");
                 told.add("cause", cause.about());
-                told.add("source", capture.provenance.source.name());
+                told.add("source", capture.provenance.source_words());
                 told
             }
             Event::Launch(at) => self.facts.launch(&capture.kernels[at as usize]),

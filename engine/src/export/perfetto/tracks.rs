@@ -90,7 +90,7 @@ impl Tracks {
         if capture.counters.is_empty() {
             return;
         }
-        let source = capture.provenance.source.name();
+        let source = capture.provenance.source_words();
         let parent = self.add(PROCESS, format!("counters ({source})"), None);
         for (place, series) in capture.counters.iter().enumerate() {
             let same = capture.counters[..place].iter().filter(|other| other.name == series.name).count();
@@ -146,7 +146,7 @@ fn process(capture: &Capture) -> TrackDescriptor {
     let (plan, made) = (&capture.plan, &capture.provenance);
     let batch = if capture.batch.name.is_empty() { "batch" } else { &capture.batch.name };
     let way = format!("{} · {} on {}", plan.scheduler, plan.strategy.name(), made.device_name);
-    let name = format!("{batch} · {way} ({})", made.source.name());
+    let name = format!("{batch} · {way} ({})", made.source_words());
     TrackDescriptor {
         uuid: Some(PROCESS),
         process: Some(ProcessDescriptor { pid: Some(PID), process_name: Some(name) }),
@@ -166,6 +166,6 @@ fn about(capture: &Capture) -> String {
             "measured: mean of {} runs, sampled every {}, on the CTAs' axis to within {}",
             how.repeats, how.interval, how.alignment_error
         ),
-        None => format!("{}: by the model, no hardware counters", capture.provenance.source.name()),
+        None => format!("{}: by the model, no hardware counters", capture.provenance.source_words()),
     }
 }

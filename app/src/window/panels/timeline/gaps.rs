@@ -91,7 +91,7 @@ pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, run: &Run, named: bool) -> 
     let mut hovered = None;
     ui.horizontal_wrapped(|ui| {
         if named {
-            ui.label(RichText::new(run.source().name()).small().color(frame.tokens.warn));
+            ui.label(RichText::new(run.words()).small().color(frame.tokens.warn));
         }
         for (cause, share, fill) in parts {
             let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());

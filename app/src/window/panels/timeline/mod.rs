@@ -216,7 +216,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], sta
 /// run that the lanes show.
 fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     ui.label(RichText::new(format!("makespan {}", headline::makespan(&run.capture))).strong());
-    ui.label(RichText::new(run.source().name()).color(frame.tokens.warn));
+    ui.label(RichText::new(run.words()).color(frame.tokens.warn));
     if run.source() == Source::Measured {
         let hover = figures::of_measured(&run.capture)
             .into_iter()
@@ -274,7 +274,7 @@ fn statistics(shown: &Shown, run: &Run, from: f64, to: f64) -> String {
     format!(
         "range {} {} · busy {busy} · bubbles {idle} · {} · ≈ {} of KV asked for by CTAs, spread evenly over each (derived)",
         Nanos(to.saturating_sub(from)),
-        run.source().name(),
+        run.words(),
         counted(ctas, "CTA"),
         Bytes(bytes as u64)
     ) + &dram_of(shown, run, (from, to))
@@ -296,7 +296,7 @@ fn dram_of(shown: &Shown, run: &Run, (from, to): (u64, u64)) -> String {
     let bytes = metrics::bytes_within(series, Nanos(from), Nanos(to));
     let reached = bytes.as_f64() / ((to - from) as f64 * 1e-9);
     let plain = shown.planned.options.device.reachable_bytes_per_s().max(1.0);
-    let (rate, share, source) = (rate(reached), reached / plain * 100.0, run.source().name());
+    let (rate, share, source) = (rate(reached), reached / plain * 100.0, run.words());
     format!(" · {bytes} read from DRAM at {rate}, {share:.0} % of a plain read (counter row, {source})")
 }
 
@@ -383,7 +383,7 @@ fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: 
             gap.end.saturating_sub(gap.begin),
             gap.begin,
             gap.end,
-            run.source().name(),
+            run.words(),
             gap.cause.about(),
             gap.cause.remedy()
         );
@@ -440,7 +440,7 @@ fn tooltip(block: &Block<'_>, shown: &Shown, at: usize) -> String {
         span.begin,
         span.end,
         span.end.saturating_sub(span.begin),
-        run.source().name()
+        run.words()
     );
     if let Some(twin) = shown.twin(run.source(), at) {
         text.push('\n');
@@ -471,7 +471,7 @@ fn nodes(ui: &Ui, block: &Block<'_>) {
             continue;
         }
         let response = ui.interact(rect, ui.scope_id().with(("sm", run.source().name(), lane.sm)), Sense::hover());
-        let (sm, source) = (lane.sm, run.source().name());
+        let (sm, source) = (lane.sm, run.words());
         response.widget_info(|| {
             egui::WidgetInfo::labeled(egui::Role::Group, true, format!("SM {sm}: {ctas}, busy {busy} ({source})"))
         });

@@ -123,7 +123,7 @@ fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
     let name = painter.text(
         place.left_center() + vec2(3.0, 0.0),
         Align2::LEFT_CENTER,
-        source.name(),
+        block.run.words(),
         FontId::proportional(12.0),
         frame.tokens.warn,
     );
