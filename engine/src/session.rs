@@ -341,10 +341,8 @@ impl Runner {
         if self.gpu.is_some() {
             return backend::cuda::Cuda::accepts(&planned.plan);
         }
-        // The simulator runs every plan.
-        #[cfg(not(feature = "cuda"))]
-        let _ = planned;
-        Ok(())
+        // The simulator runs every plan whose CTAs fit.
+        backend::sim::accepts(&planned.plan, &planned.options.device)
     }
 
     /// Runs a plan.

@@ -455,6 +455,21 @@ fn placements_come_back_and_change_the_digest() {
     assert_eq!(loaded, Loaded { capture, missing: Vec::new(), losses: Losses::default() });
 }
 
+/// A simulator that nobody fitted to its device has a chunk that says so; other captures have the bytes of before.
+#[test]
+fn a_capture_keeps_that_nobody_calibrated_its_simulator() {
+    let has_chunk = |bytes: &[u8]| bytes.windows(4).any(|kind| kind == file::NOT_CALIBRATED);
+    assert!(!has_chunk(&to_bytes(&small()).unwrap()));
+    let mut capture = small();
+    capture.provenance.calibrated = false;
+    let mut bytes = to_bytes(&capture).unwrap();
+    let loaded = from_bytes(&bytes).unwrap();
+    assert_eq!(loaded, Loaded { capture, missing: Vec::new(), losses: Losses::default() });
+    let at = bytes.windows(4).position(|kind| kind == file::NOT_CALIBRATED).unwrap();
+    bytes[at + 24] ^= 1;
+    assert!(!from_bytes(&bytes).unwrap().capture.provenance.calibrated, "damage makes no figure better");
+}
+
 /// [`small`] with a share of the SMs, and a merge that starts beside the launch before it.
 fn placed() -> Capture {
     let mut capture = small();

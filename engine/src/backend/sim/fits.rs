@@ -14,10 +14,10 @@ pub(super) fn check(model: &CostModel<'_>, plan: &LaunchPlan) -> Result<()> {
         let lacking = lacking(model, model.footprint_of_launch(launch.kind, plan.is_lean(launch)));
         if !lacking.is_empty() {
             let (kind, key) = (launch.kind, &model.device.key);
-            return Err(Error::Device(format!(
-                "launch {at} ({kind}) cannot run on '{key}': {}; take another device, scheduler or tile",
-                lacking.join(", and ")
-            )));
+            return Err(Error::Unsupported {
+                who: format!("launch {at} ({kind}) on '{key}'"),
+                limit: format!("{}; take another device, scheduler or tile", lacking.join(", and ")),
+            });
         }
     }
     Ok(())

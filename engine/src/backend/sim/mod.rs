@@ -36,11 +36,19 @@ use crate::plan::LaunchPlan;
 use crate::units::Nanos;
 use crate::workload::{BatchSpec, PrefixTree};
 
+/// Whether every CTA of a plan fits on an SM.
+///
+/// # Errors
+/// [`crate::Error::Unsupported`] with the launch whose CTAs do not, and what they need more.
+pub fn accepts(plan: &LaunchPlan, device: &Device) -> Result<()> {
+    fits::check(&CostModel { device, shape: &plan.shape }, plan)
+}
+
 /// Runs a plan on the simulator.
 ///
 /// # Errors
-/// [`crate::Error::Cancelled`], or [`crate::Error::Device`] where a CTA of the plan does not fit on an SM, and where
-/// the run would be longer than a capture can hold.
+/// [`crate::Error::Cancelled`]; as [`accepts`]; [`crate::Error::Device`] where the run would be longer than a capture
+/// can hold.
 pub fn run(
     spec: &BatchSpec,
     plan: &LaunchPlan,
