@@ -44,6 +44,7 @@ mod schedulers;
 mod shown;
 mod simulation;
 mod soak;
+mod traces;
 mod window;
 mod window_damage;
 mod window_figures;

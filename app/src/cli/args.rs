@@ -68,6 +68,9 @@ pub(crate) struct BatchArgs {
     /// How many tokens each request of the trace is into its output.
     #[arg(long, value_name = "TOKENS", requires = "mooncake", default_value_t = 1)]
     pub(crate) step: u64,
+    /// A random batch as 'bench --set random' draws it: the first of a seed, or batch NUMBER of it.
+    #[arg(long, value_name = "SEED[:NUMBER]")]
+    pub(crate) random: Option<String>,
     /// The heads, head dimension and element type of a model; see 'packscope list models'.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["heads", "head_dim", "dtype"])]
     pub(crate) model: Option<String>,
@@ -316,29 +319,30 @@ pub(crate) struct BenchArgs {
     /// On a GPU: several strategies, comma-separated, instead of the one; for hybrid batches instead of all.
     #[arg(long, value_name = "X,Y", value_delimiter = ',')]
     pub(crate) strategies: Vec<String>,
-    /// pat-figure-10, hybrid, and any set on a GPU: times of other systems to stand beside ours (rows of config,
-    /// heads, and NAME_us or us: {NAME}).
+    /// pat-figure-10, hybrid, trace, and any set on a GPU: times of other systems to stand beside ours (rows of config,
+    /// or trace and window, heads, and NAME_us or us: {NAME}).
     #[arg(long, value_name = "FILE.json")]
     pub(crate) peers: Option<PathBuf>,
     /// On a GPU, and for hybrid batches: compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,
-    /// random and random-hybrid: where the batches are drawn from.
+    /// random, random-hybrid and trace without --window: where the batches are drawn from.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// random and random-hybrid: how many.
+    /// random, random-hybrid and trace without --window: how many.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) count: u32,
     /// Where the table and the plot of the comparison go.
     #[arg(short, long, value_name = "DIR", default_value = "packscope-out")]
     pub(crate) output: PathBuf,
-    /// lazy-update: a Mooncake trace (.jsonl).
+    /// trace and lazy-update: a Mooncake trace (.jsonl).
     #[arg(long, value_name = "FILE")]
     pub(crate) mooncake: Option<PathBuf>,
-    /// lazy-update: the requests that run at first, such as 0:256; those behind them come in later.
+    /// trace: requests that decode together, such as 1000:64; may be repeated. lazy-update: the requests that run at
+    /// first; those behind them come in later.
     #[arg(long, value_name = "START:COUNT", requires = "mooncake")]
-    pub(crate) window: Option<String>,
-    /// lazy-update: how many tokens each request is into its output at first.
+    pub(crate) window: Vec<String>,
+    /// trace and lazy-update: how many tokens each request is into its output at first.
     #[arg(long, value_name = "TOKENS", requires = "mooncake", default_value_t = 1)]
     pub(crate) step: u64,
     /// lazy-update: decode steps.
@@ -387,6 +391,8 @@ pub(crate) enum BenchSet {
     Hybrid,
     /// Random decode batches under several schedulers and strategies, by --seed and --count.
     Random,
+    /// Windows of a Mooncake trace under several schedulers and strategies; needs --mooncake.
+    Trace,
     /// Random hybrid batches under every strategy, by --seed and --count.
     RandomHybrid,
     /// Planning cost of each decode step over a Mooncake window, with and without lazy update; needs

@@ -76,6 +76,7 @@ fn every_way(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<
             Peers::refuse(args.peers.as_deref(), "random")?;
             bench_random::bench(args, device, runner)
         }
+        BenchSet::Trace => bench_random::bench(args, device, runner),
         BenchSet::RandomHybrid => {
             Peers::refuse(args.peers.as_deref(), "random-hybrid")?;
             bench_hybrid::bench(args, "random-hybrid", device, runner)

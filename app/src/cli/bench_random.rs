@@ -1,5 +1,6 @@
-//! `bench --set random`: random decode batches under several schedulers and strategies, on the simulator or on a GPU:
-//! what each takes beside the floor, how far the simulator is off, and how close what `auto` takes comes to the fastest.
+//! `bench --set random` and `--set trace`: random decode batches, or windows of a trace, under several schedulers and
+//! strategies, on the simulator or on a GPU: what each takes beside the floor and beside peers, how far the simulator is
+//! off, and how close what `auto` takes comes to the fastest.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,13 +15,14 @@ use engine::units::{Nanos, counted};
 use engine::workload::random_forest;
 use serde_json::{Value, json};
 
-use super::args::BenchArgs;
+use super::args::{BenchArgs, BenchSet};
 use super::bench_hybrid::{Row, try_way};
 use super::fault::{FAILED, Fault, Outcome};
 use super::figures::{self, Spread, ratio};
+use super::peers::Peers;
 use super::sets::Case;
 use super::table::Table;
-use super::{input, interrupt, output};
+use super::{bench_trace, input, interrupt, output};
 
 /// Ways that `--tune` tries.
 const TUNED: usize = 3;
@@ -29,6 +31,8 @@ const TUNED: usize = 3;
 struct Tried {
     case: Case,
     floor: Nanos,
+    /// Times of peers, in the order of their names.
+    peers: Vec<Option<Nanos>>,
     rows: Vec<Row>,
     refused: Vec<(String, String)>,
 }
@@ -48,13 +52,13 @@ impl Tried {
         self.rows.iter().map(|row| (row.simulated.as_f64() / row.run.makespan_ns.max(1) as f64 - 1.0).abs())
     }
 
-    fn json(&self, measured: bool) -> Vec<Value> {
+    fn json(&self, peers: &Peers, measured: bool) -> Vec<Value> {
         let batch = self.case.spec.to_ron().ok();
         let row = |row: &Row| {
             json!({
                 "sample": self.case.name, "batch_ron": batch, "scheduler": row.scheduler,
                 "strategy": row.strategy.name(), "floor_ns": self.floor.0, "makespan_ns": row.run.makespan_ns,
-                "simulated_ns": measured.then_some(row.simulated.0), "run": row.run,
+                "simulated_ns": measured.then_some(row.simulated.0), "peers_ns": peers.json(&self.peers), "run": row.run,
             })
         };
         self.rows.iter().map(row).collect()
@@ -95,11 +99,12 @@ fn name(row: &Row) -> String {
 pub(crate) fn bench(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<ExitCode> {
     let measured = runner.device().is_some();
     let limits = runner.limits(interrupt::cancel())?;
-    let bar = output::progress(u64::from(args.count), "random");
+    let (set, cases, peers) = cases(args)?;
+    let bar = output::progress(cases.len() as u64, set);
     let mut all = Vec::new();
-    for number in 0..args.count {
-        let case = Case { name: format!("random-{}-{number}", args.seed), spec: random_forest(args.seed, number) };
-        all.push(try_case(args, (device, limits.as_ref()), runner, case)?);
+    for case in cases {
+        let peers = peers.of(&case);
+        all.push(Tried { peers, ..try_case(args, (device, limits.as_ref()), runner, case)? });
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -107,15 +112,18 @@ pub(crate) fn bench(args: &BenchArgs, device: &Device, runner: &mut Runner) -> O
     let regret = Spread::of(all.iter().filter_map(|tried| tried.regret(1)));
     let tuned = Spread::of(all.iter().filter_map(|tried| tried.regret(TUNED)));
     if args.json {
-        let runs: Vec<Value> = all.iter().flat_map(|tried| tried.json(measured)).collect();
+        let runs: Vec<Value> = all.iter().flat_map(|tried| tried.json(&peers, measured)).collect();
         let batches: Vec<Value> = all.iter().map(Tried::summary).collect();
         output::print_json(&json!({
-            "schema": SCHEMA, "set": "random", "seed": args.seed, "l2": "cold", "calibrated": device.calibrated,
+            "schema": SCHEMA, "set": set, "seed": args.seed, "l2": "cold", "calibrated": device.calibrated,
             "simulator_error": error,
             "auto_over_best": regret, "tuned_over_best": tuned, "runs": runs, "batches": batches,
         }))?;
     } else {
-        output::print(&text(&all, device, (error.as_ref(), &regret, &tuned)))?;
+        let source = if measured { "measured" } else { figures::simulated(device) };
+        let text = text(&all, (set, device, source), (error.as_ref(), &regret, &tuned));
+        let peers = beside(&peers, &all, source);
+        output::print(format!("{text}\n{peers}").trim_end())?;
     }
     let wrong = all.iter().flat_map(|tried| &tried.rows).filter(|row| row.wrong).count();
     if wrong > 0 {
@@ -123,6 +131,25 @@ pub(crate) fn bench(args: &BenchArgs, device: &Device, runner: &mut Runner) -> O
         output::note(&format!("the outputs of {runs} differ from the f64 reference by more than they may"));
     }
     Ok(ExitCode::from(if wrong > 0 { FAILED } else { 0 }))
+}
+
+/// The name of the set, its cases, and the times of peers for them.
+fn cases(args: &BenchArgs) -> Outcome<(&'static str, Vec<Case>, Peers)> {
+    if args.set == BenchSet::Trace {
+        let (cases, peers) = bench_trace::cases(args)?;
+        return Ok(("trace", cases, peers));
+    }
+    let case = |number| Case { name: format!("random-{}-{number}", args.seed), spec: random_forest(args.seed, number) };
+    Ok(("random", (0..args.count).map(case).collect(), Peers::default()))
+}
+
+/// The fastest way of each batch beside peers; empty without them.
+fn beside(peers: &Peers, all: &[Tried], source: &str) -> String {
+    let best = |tried: &Tried| Some(tried.fastest()?.run.makespan_ns);
+    let row = |tried| Some((tried, best(tried)?));
+    let rows: Vec<(&Tried, u64)> = all.iter().filter_map(row).collect();
+    let rows: Vec<_> = rows.iter().map(|(tried, ns)| (tried.case.name.as_str(), *ns, &tried.peers[..])).collect();
+    peers.table(source, &rows)
 }
 
 fn try_case(
@@ -160,17 +187,21 @@ fn try_case(
         return Err(Fault::failed(format!("{}: no way runs it: {why}", case.name)));
     }
     rows.sort_by_key(|row| row.simulated);
-    Ok(Tried { case, floor, rows, refused })
+    Ok(Tried { case, floor, peers: Vec::new(), rows, refused })
 }
 
-fn text(all: &[Tried], device: &Device, (error, regret, tuned): (Option<&Spread>, &Spread, &Spread)) -> String {
+fn text(
+    all: &[Tried],
+    (set, device, source): (&str, &Device, &str),
+    (error, regret, tuned): (Option<&Spread>, &Spread, &Spread),
+) -> String {
     let mut table = Table::new(1, &["batch", "heads", "floor", "fastest", "over floor", "auto", "over fastest"]);
     for tried in all {
         table.row(tried.line());
     }
-    let source = if error.is_some() { "measured" } else { figures::simulated(device) };
+    let what = if set == "trace" { "windows of a trace" } else { "random decode batches" };
     let mut text = format!(
-        "random decode batches on {}, all times {source}, cold L2; auto is the way with the least simulated time\n\n{}\n",
+        "{what} on {}, all times {source}, cold L2; auto is the way with the least simulated time\n\n{}\n",
         device.name,
         table.text()
     );

@@ -16,11 +16,11 @@ use crate::samples;
 
 /// The batch that the options describe, not yet built.
 pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
-    let bases = [args.file.is_some(), args.tree.is_some(), args.mooncake.is_some()];
+    let bases = [args.file.is_some(), args.tree.is_some(), args.mooncake.is_some(), args.random.is_some()];
     if bases.into_iter().filter(|given| *given).count() > 1 {
         return Err(Fault::input(
             "more than one batch is given",
-            "give one of BATCH, --tree and --mooncake; --decode and --prefill add requests to it",
+            "give one of BATCH, --tree, --mooncake and --random; --decode and --prefill add requests to it",
         ));
     }
     if let Some(model) = args.model.as_deref().map(Model::find).transpose()?.filter(|m| !m.not_modelled.is_empty()) {
@@ -73,6 +73,11 @@ fn base(args: &BatchArgs) -> Outcome<BatchSpec> {
         spec.shape = shape(args, spec.shape)?;
         return Ok(spec);
     }
+    if let Some(random) = &args.random {
+        let mut spec = self::random(random)?;
+        spec.shape = shape(args, spec.shape)?;
+        return Ok(spec);
+    }
     if let Some(tree) = &args.tree {
         return Ok(workload::parse_tree(tree, default)?);
     }
@@ -82,7 +87,7 @@ fn base(args: &BatchArgs) -> Outcome<BatchSpec> {
     if args.decode.is_empty() && args.prefill.is_empty() {
         return Err(Fault::input(
             "no batch is given",
-            "give a batch file, a sample such as pat-11, --tree, --decode, --prefill or --mooncake",
+            "give a batch file, a sample such as pat-11, --tree, --decode, --prefill, --mooncake or --random",
         ));
     }
     let name = args.decode.iter().chain(&args.prefill).map(String::as_str).collect::<Vec<_>>().join(" + ");
@@ -139,11 +144,27 @@ fn mooncake(trace: &Path, args: &BatchArgs, shape: AttentionShape) -> Outcome<Ba
     Ok(workload::spec_from_window(&requests, shape, start, count, args.step)?)
 }
 
+/// The requests of a Mooncake trace.
+pub(crate) fn trace(trace: &Path) -> Outcome<Vec<TraceRequest>> {
+    workload::read_mooncake(files::trace(trace)?).map_err(|error| Fault::about(trace, None, error))
+}
+
 /// The requests of a Mooncake trace, and the first and the number of those in the window `START:COUNT`.
 pub(crate) fn trace_window(trace: &Path, window: &str) -> Outcome<(Vec<TraceRequest>, usize, usize)> {
     let (start, count) = workload::parse_window(window)?;
-    let requests = workload::read_mooncake(files::trace(trace)?).map_err(|error| Fault::about(trace, None, error))?;
-    Ok((requests, start, count))
+    Ok((self::trace(trace)?, start, count))
+}
+
+/// The batch of `SEED` or `SEED:NUMBER`, as `bench --set random` draws it.
+fn random(text: &str) -> Outcome<BatchSpec> {
+    let (seed, number) = text.split_once(':').unwrap_or((text, "0"));
+    match (seed.parse(), number.parse()) {
+        (Ok(seed), Ok(number)) => Ok(workload::random_forest(seed, number)),
+        _ => Err(Fault::input(
+            format!("--random is '{}'", quoted(text)),
+            "write a seed such as 7, or 7:3 for batch 3 of bench --set random --seed 7; both are whole numbers",
+        )),
+    }
 }
 
 /// The device that plans are for, and what runs them.

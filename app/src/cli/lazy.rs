@@ -101,9 +101,9 @@ fn step(serving: &mut Serving, replanner: &mut Replanner, options: &PlanOptions)
 
 impl Serving {
     fn open(args: &BenchArgs) -> Outcome<Self> {
-        let (Some(trace), Some(window)) = (&args.mooncake, &args.window) else {
+        let (Some(trace), [window]) = (&args.mooncake, args.window.as_slice()) else {
             return Err(Fault::input(
-                "--set lazy-update needs a window of a trace",
+                "--set lazy-update needs one window of a trace",
                 "add --mooncake FILE.jsonl --window START:COUNT, such as --window 0:256",
             ));
         };
@@ -236,7 +236,7 @@ fn text(args: &BenchArgs, options: &PlanOptions, requests: usize, steps: &[Step]
         options.strategy.name(),
         counted(steps.len() as u64, "step"),
         counted(requests as u64, "request"),
-        args.window.as_deref().unwrap_or(""),
+        args.window.first().map_or("", String::as_str),
         table.text()
     )
 }

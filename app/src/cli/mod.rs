@@ -12,6 +12,7 @@ mod bench_hybrid;
 mod bench_measured;
 mod bench_pod;
 mod bench_random;
+mod bench_trace;
 mod calibrate;
 mod compare;
 mod convert;

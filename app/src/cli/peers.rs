@@ -32,7 +32,7 @@ use super::table::Table;
 enum Of {
     /// A case of a set, by the last part of its name: `11`, `c0`.
     Case(String),
-    /// A step of a trace.
+    /// A step of a trace: its file and its window, as such a case is named.
     Trace(String),
 }
 
@@ -67,7 +67,7 @@ impl Peers {
         if peers.rows.is_empty() {
             return Err(Fault::input(
                 format!("{file}: no row is of a case of {set}"),
-                "config and heads name the case, and bench --heads sets those of pat-figure-10; steps of traces are in no set",
+                "config, or trace and window, and heads name the case; bench --heads sets those of pat-figure-10 and trace",
             ));
         }
         peers.names.retain(|name| peers.rows.iter().any(|row| row.time(name).is_some()));
@@ -79,7 +79,7 @@ impl Peers {
         path.map_or(Ok(()), |path| {
             Err(Fault::input(
                 format!("--peers {}: {set} has no runs that the times could stand beside", path.display()),
-                "give it with --set pat-figure-10 or --set hybrid, or leave it out",
+                "give it with --set pat-figure-10, hybrid or trace, or leave it out",
             ))
         })
     }
@@ -121,12 +121,15 @@ pub(crate) fn over(ours: u64, peer: Option<Nanos>) -> String {
 
 impl Row {
     fn is_of(&self, case: &Case) -> bool {
-        let Of::Case(config) = &self.of else { return false };
         let shape = &case.spec.shape;
-        let Some((_, name)) = case.name.rsplit_once('-') else { return false };
-        let same = match (name.parse::<u32>(), config.parse::<u32>()) {
-            (Ok(name), Ok(config)) => name == config,
-            _ => name.eq_ignore_ascii_case(config),
+        let same = match &self.of {
+            Of::Trace(window) => *window == case.name,
+            Of::Case(config) => {
+                case.name.rsplit_once('-').is_some_and(|(_, name)| match (name.parse::<u32>(), config.parse::<u32>()) {
+                    (Ok(name), Ok(config)) => name == config,
+                    _ => name.eq_ignore_ascii_case(config),
+                })
+            }
         };
         same && self.heads == (shape.query_heads, shape.kv_heads)
     }
@@ -246,7 +249,10 @@ mod tests {
         assert_eq!(of("pod-c0"), [Some(638_200), Some(638_200), Some(687_400)]);
         assert_eq!(of("pod-c1"), [None, Some(2_766_700), None]);
         let traces = parse(TRACES).unwrap();
-        assert_eq!(traces.rows[0].of, Of::Trace("t.jsonl 1000:64".to_owned()));
+        let of = |name, heads| traces.of(&case(name, heads)).into_iter().map(|t| t.map(|t| t.0)).collect::<Vec<_>>();
+        assert_eq!(of("t.jsonl 1000:64", (32, 8)), [Some(1_052_500)]);
+        assert_eq!(of("t.jsonl 1000:64", (32, 32)), [None]);
+        assert_eq!(of("t.jsonl 1000:256", (32, 8)), [None]);
     }
 
     #[test]

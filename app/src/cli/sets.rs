@@ -65,6 +65,7 @@ pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
         // None of these compares ways of packing.
         BenchSet::Hybrid
         | BenchSet::Random
+        | BenchSet::Trace
         | BenchSet::RandomHybrid
         | BenchSet::PodFigure6
         | BenchSet::PodFigure11

@@ -33,7 +33,7 @@ pub use live::LiveBatch;
 pub use model::{Experts, Model};
 pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
 pub use pod::{PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11};
-pub use random::random_hybrid;
+pub use random::{random_hybrid, random_window};
 pub use random_forest::random_forest;
 pub use ron_text::ron_error;
 pub use scene::{Claim, ClaimedWay, Figure, Scene};

@@ -23,6 +23,8 @@ const LEAST: u64 = 64;
 const MOST_CHUNK: u64 = 16_384;
 /// Most decodes.
 const MOST_DECODES: u64 = 400;
+/// Most requests of a window of a trace.
+const MOST_WINDOW: usize = 256;
 /// Most query heads.
 const MOST_HEADS: u32 = 64;
 /// Most bytes of KV: what a GPU of 80 GB has room for beside queries and outputs.
@@ -52,6 +54,14 @@ pub fn random_hybrid(seed: u64, number: u32) -> BatchSpec {
 pub(super) fn seeded(seed: u64, number: u32) -> StdRng {
     // The golden ratio spreads neighbouring numbers over all seeds.
     StdRng::seed_from_u64(seed ^ (u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+/// Window `number` of a seed over a trace of so many requests, as start and count: 1 to 256 requests, drawn
+/// log-uniformly, anywhere in it.
+pub fn random_window(seed: u64, number: u32, requests: usize) -> (usize, usize) {
+    let random = &mut seeded(seed, number);
+    let count = log_uniform(random, 1, requests.clamp(1, MOST_WINDOW) as u64) as usize;
+    (random.random_range(0..=requests.saturating_sub(count)), count)
 }
 
 fn shape(random: &mut StdRng) -> AttentionShape {
