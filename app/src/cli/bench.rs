@@ -8,6 +8,7 @@ use std::sync::Arc;
 use engine::capture::Outputs;
 use engine::export::{RunJson, SCHEMA};
 use engine::hw::Device;
+use engine::metrics;
 use engine::session::{self, PlanOptions, RunOptions, Runner};
 use engine::units::{Bytes, Nanos};
 use engine::workload::{self, Batch, BatchSpec};
@@ -18,7 +19,7 @@ use super::convert::add_pictures;
 use super::fault::{Fault, Outcome};
 use super::figures::{percent, ratio};
 use super::peers::Peers;
-use super::published::Times;
+use super::published::Outcomes;
 use super::sets::{Case, Set, Way};
 use super::table::Table;
 use super::{
@@ -138,7 +139,7 @@ fn chosen(
 /// A set under all its ways.
 struct Compared {
     set: Set,
-    times: Times,
+    came: Outcomes,
     /// Why a way refused a case: (case, way, sentence).
     refused: Vec<(usize, usize, String)>,
     text: String,
@@ -148,26 +149,30 @@ struct Compared {
 /// Runs every case every way; writes the table and the plot.
 fn compare(set: Set, device: &Device, folder: &Path) -> Outcome<Compared> {
     let bar = output::progress((set.cases.len() * set.ways.len()) as u64, set.key);
-    let (mut times, mut refused): (Times, Vec<(usize, usize, String)>) = (Vec::new(), Vec::new());
+    let (mut came, mut refused): (Outcomes, Vec<(usize, usize, String)>) = Default::default();
     for (case_at, case) in set.cases.iter().enumerate() {
         let spec = Arc::new(case.spec.clone());
         let batch = Arc::new(spec.build()?);
-        let mut row = Vec::new();
+        let device = set.device_of(case_at, device)?;
+        let (mut times, mut bytes) = (Vec::new(), Vec::new());
         for (way_at, way) in set.ways.iter().enumerate() {
-            row.push(match makespan(&spec, &batch, *way, device) {
-                Ok(time) => Some(time),
+            let (time, issued) = match outcome(&spec, &batch, *way, device) {
+                Ok((time, issued)) => (Some(time), Some(issued)),
                 Err(engine::Error::Unsupported { who, limit }) => {
                     refused.push((case_at, way_at, format!("{who}: {limit}")));
-                    None
+                    (None, None)
                 }
                 Err(error) => return Err(error.into()),
-            });
+            };
+            times.push(time);
+            bytes.push(issued);
             bar.inc(1);
         }
-        times.push(row);
+        came.times.push(times);
+        came.bytes.push(bytes);
     }
     bar.finish_and_clear();
-    let text = comparison_text(&set, device, &times, &refused);
+    let text = comparison_text(&set, device, &came, &refused);
     let bars = Bars {
         title: format!(
             "{} on {}, {}, factor to {}",
@@ -178,13 +183,14 @@ fn compare(set: Set, device: &Device, folder: &Path) -> Outcome<Compared> {
         ),
         cases: set.cases.iter().map(|case| case.name.clone()).collect(),
         ways: set.ways.iter().map(|way| way.scheduler.to_owned()).collect(),
-        values: times.clone(),
+        values: came.times.clone(),
     };
     let files = write_files(&bars, &text, set.key, folder)?;
-    Ok(Compared { set, times, refused, text, files })
+    Ok(Compared { set, came, refused, text, files })
 }
 
-fn makespan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, way: Way, device: &Device) -> engine::Result<f64> {
+/// The makespan in ns, and the bytes that the CTAs issue.
+fn outcome(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, way: Way, device: &Device) -> engine::Result<(f64, f64)> {
     let options = PlanOptions {
         scheduler: way.scheduler.to_owned(),
         strategy: way.strategy,
@@ -192,7 +198,9 @@ fn makespan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, way: Way, device: &Device
         ..PlanOptions::new(device)
     };
     let planned = session::plan_batch(Arc::clone(spec), Arc::clone(batch), &options)?;
-    Ok(session::simulate(&planned, &RunOptions::default(), interrupt::cancel())?.makespan().as_f64())
+    let issued = metrics::traffic(&planned.plan, &planned.batch, &planned.tree).issued();
+    let capture = session::simulate(&planned, &RunOptions::default(), interrupt::cancel())?;
+    Ok((capture.makespan().as_f64(), issued.as_f64()))
 }
 
 fn write_files(bars: &Bars, text: &str, key: &str, folder: &Path) -> Outcome<Vec<PathBuf>> {
@@ -204,11 +212,11 @@ fn write_files(bars: &Bars, text: &str, key: &str, folder: &Path) -> Outcome<Vec
     Ok(outputs.commit()?)
 }
 
-fn comparison_text(set: &Set, device: &Device, times: &Times, refused: &[(usize, usize, String)]) -> String {
+fn comparison_text(set: &Set, device: &Device, came: &Outcomes, refused: &[(usize, usize, String)]) -> String {
     let mut headings = vec!["case"];
     headings.extend(set.ways.iter().map(|way| way.scheduler));
     let mut table = Table::new(1, &headings);
-    for (case, row) in set.cases.iter().zip(times) {
+    for (case, row) in set.cases.iter().zip(&came.times) {
         let mut cells = vec![case.name.clone()];
         cells.extend(row.iter().enumerate().map(|(way, time)| match (time, row[0]) {
             (None, _) => "refused".to_owned(),
@@ -222,31 +230,31 @@ fn comparison_text(set: &Set, device: &Device, times: &Times, refused: &[(usize,
     why.dedup();
     let refusals = why.iter().fold(String::new(), |told, why| format!("{told}refused by {why}\n"));
     format!(
-        "{} compared on {}: {} under {}, factors of the others to it; all {}, cold L2, the same constants for every case\n\n{}\n{refusals}\n{}",
+        "{} compared on {}: {} under {}, factors of the others to it; all {}, cold L2, the same constants for every case\n\n{}\n{refusals}\n{}{}",
         set.key,
         device.name,
         set.ways[0].scheduler,
         set.ways[0].strategy.name(),
         figures::simulated(device),
         table.text(),
-        published::table(&set.claims, times),
+        published::table(&set.claims, came),
+        published::apart(&set.apart),
     )
 }
 
 impl Compared {
     fn json(&self, device: &Device) -> serde_json::Value {
-        let rows: Vec<_> = self.set.cases.iter().zip(&self.times).enumerate().map(|(at, (case, row))| {
+        let rows: Vec<_> = self.set.cases.iter().zip(&self.came.times).enumerate().map(|(at, (case, row))| {
             let ways: Vec<_> = self.set.ways.iter().zip(row).enumerate().map(|(way_at, (way, time))| {
                 let why = self.refused.iter().find(|(case, way, _)| (*case, *way) == (at, way_at)).map(|(_, _, why)| why);
                 json!({ "scheduler": way.scheduler, "strategy": way.strategy.name(), "makespan_ns": time.map(|t| t as u64), "refused": why })
             }).collect();
             json!({ "case": case.name, "ways": ways })
         }).collect();
-        let claims: Vec<_> = self.set.claims.iter().map(|claim| {
-            let ours = claim.simulated(&self.times);
-            json!({ "what": claim.what, "published": claim.published, "simulated": ours, "agrees": ours.map(|value| claim.agrees(value)) })
-        }).collect();
-        json!({ "source": "simulated", "calibrated": device.calibrated, "cases": rows, "published": claims })
+        let claims: Vec<_> = self.set.claims.iter().map(|claim| claim.json(&self.came)).collect();
+        let apart = published::apart_json(&self.set.apart);
+        json!({ "source": "simulated", "calibrated": device.calibrated, "cases": rows, "published": claims,
+            "not_compared": apart })
     }
 }
 
