@@ -17,6 +17,7 @@ mod common;
 mod devices;
 mod digests;
 mod error_bound;
+mod experiments;
 mod forests;
 mod forms;
 mod golden;

@@ -404,6 +404,15 @@ pub(crate) enum BenchSet {
     /// The 4,410 hybrid batches of POD-Attention's Figure 11; takes minutes.
     #[value(name = "pod-figure-11")]
     PodFigure11,
+    /// Two or four CTAs an SM, POD-Attention's Figure 13.
+    #[value(name = "pod-figure-13")]
+    PodFigure13,
+    /// Its scheduling policies, Figure 14.
+    #[value(name = "pod-figure-14")]
+    PodFigure14,
+    /// Limited prefill splits, its Table 8.
+    #[value(name = "pod-table-8")]
+    PodTable8,
 }
 
 /// `list`.

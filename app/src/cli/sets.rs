@@ -89,6 +89,9 @@ pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
         | BenchSet::RandomHybrid
         | BenchSet::PodFigure6
         | BenchSet::PodFigure11
+        | BenchSet::PodFigure13
+        | BenchSet::PodFigure14
+        | BenchSet::PodTable8
         | BenchSet::LazyUpdate => None,
     })
 }

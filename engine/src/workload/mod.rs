@@ -32,7 +32,10 @@ pub use form::{parse_decode, parse_heads, parse_prefill, parse_tree, parse_windo
 pub use live::LiveBatch;
 pub use model::{Experts, Model};
 pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
-pub use pod::{PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11};
+pub use pod::{
+    PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11, figure_13 as pod_figure_13,
+    figure_14 as pod_figure_14, table_8 as pod_table_8,
+};
 pub use random::{random_hybrid, random_window};
 pub use random_forest::random_forest;
 pub use ron_text::ron_error;

@@ -14,7 +14,7 @@ pub(super) struct Claim {
 }
 
 /// Whether a gain is within ten points of the published one.
-fn near(gain: f64, paper: f64) -> bool {
+pub(super) fn near(gain: f64, paper: f64) -> bool {
     (gain - paper).abs() <= 0.1
 }
 

@@ -1,4 +1,4 @@
-//! `bench` of hybrid batches: POD-Attention's Figures 6 and 11 and its Table 1, under every strategy,
+//! `bench` of hybrid batches: POD-Attention's Figures 6, 11, 13 and 14 and its Tables 1 and 8, under every strategy,
 //! with what the paper reports beside what the simulator gives.
 //!
 //! Serial, streams, HFuse and CTA-parallel are FlashAttention's kernels (scheduler `query-centric`),
@@ -6,6 +6,7 @@
 
 mod claims;
 mod report;
+mod sensitivity;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ use rayon::prelude::*;
 use super::args::{BenchArgs, BenchSet};
 use super::bench_hybrid::Hybrids;
 use super::fault::Outcome;
+use super::published::Apart;
 use super::{figures, interrupt, output, sets};
 use crate::plot::{Plot, Series};
 use claims::{Claim, claims_of_6, claims_of_11};
@@ -38,7 +40,7 @@ struct Way {
 }
 
 /// All ways; the first is what the others are compared with.
-const WAYS: [Way; 6] = [
+static WAYS: [Way; 6] = [
     Way { name: "serial", strategy: Strategy::Serial, pod: PodChoice::Released },
     Way { name: "streams", strategy: Strategy::Streams, pod: PodChoice::Released },
     Way { name: "cta-parallel", strategy: Strategy::CtaParallel, pod: PodChoice::Released },
@@ -80,9 +82,12 @@ fn times_by_batch(rows: &[Timed], way: usize) -> Vec<(f64, f64)> {
 /// A finished set.
 struct Set {
     key: &'static str,
+    ways: &'static [Way; WAYS.len()],
     rows: Vec<Timed>,
     summary: String,
     claims: Vec<Claim>,
+    /// What the paper reports that stands beside nothing here.
+    apart: Vec<Apart>,
     plot: Plot,
 }
 
@@ -96,6 +101,9 @@ pub(crate) fn bench(device: &Device, args: &BenchArgs, hybrids: Option<&Hybrids>
     let set = match args.set {
         BenchSet::PodFigure6 => figure_6(device)?,
         BenchSet::PodFigure11 => figure_11(device)?,
+        BenchSet::PodFigure13 => sensitivity::figure_13(device)?,
+        BenchSet::PodFigure14 => sensitivity::figure_14(device)?,
+        BenchSet::PodTable8 => sensitivity::table_8(device)?,
         _ => table_1(device)?,
     };
     finish(&set, own, args, hybrids)
@@ -103,7 +111,7 @@ pub(crate) fn bench(device: &Device, args: &BenchArgs, hybrids: Option<&Hybrids>
 
 /// `--set pod-figure-6`.
 fn figure_6(device: &Device) -> Outcome<Set> {
-    let rows = timed("pod-figure-6", &specs(&pod_figure_6()), device)?;
+    let rows = timed("pod-figure-6", &specs(&pod_figure_6()), device, &WAYS)?;
     let (few, many) = rows.split_at(rows.len() / 2);
     let series = [(few, 54), (many, 55)].into_iter().flat_map(|(rows, decodes)| {
         [SERIAL, STREAMS, HFUSE, RELEASED].map(|way| Series {
@@ -115,13 +123,13 @@ fn figure_6(device: &Device) -> Outcome<Set> {
     let plot =
         plot("POD Figure 6: Yi-6B, chunks of 512 of 16K, 54 and 55 decodes", device, "chunk", "ms", series.collect());
     let claims = claims_of_6(few, many);
-    let summary = every_row(&rows);
-    Ok(Set { key: "pod-figure-6", summary, claims, plot, rows })
+    let summary = every_row(&rows, &WAYS);
+    Ok(Set { key: "pod-figure-6", ways: &WAYS, summary, claims, apart: Vec::new(), plot, rows })
 }
 
 /// `--set pod-figure-11`.
 fn figure_11(device: &Device) -> Outcome<Set> {
-    let rows = timed("pod-figure-11", &specs(&pod_figure_11()), device)?;
+    let rows = timed("pod-figure-11", &specs(&pod_figure_11()), device, &WAYS)?;
     let series = (STREAMS..WAYS.len()).map(|way| {
         let gains = sorted_gains(&rows, way);
         let share = |at: usize| 100.0 * at as f64 / gains.len() as f64;
@@ -133,21 +141,21 @@ fn figure_11(device: &Device) -> Outcome<Set> {
     let plot = plot(title, device, "% of batches", "speed-up over serial", series.collect());
     let claims = claims_of_11(&rows);
     let summary = spread(&rows);
-    Ok(Set { key: "pod-figure-11", summary, claims, plot, rows })
+    Ok(Set { key: "pod-figure-11", ways: &WAYS, summary, claims, apart: Vec::new(), plot, rows })
 }
 
 /// `--set hybrid`.
 fn table_1(device: &Device) -> Outcome<Set> {
     let specs: Vec<BatchSpec> = sets::hybrid()?.into_iter().map(|case| case.spec).collect();
-    let rows = timed("hybrid", &specs, device)?;
+    let rows = timed("hybrid", &specs, device, &WAYS)?;
     let series = (0..WAYS.len()).map(|way| Series {
         name: WAYS[way].name.to_owned(),
         look: (way, way),
         points: times_by_batch(&rows, way),
     });
     let plot = plot("POD Table 1: C0, C1, C2", device, "configuration", "ms", series.collect());
-    let summary = every_row(&rows);
-    Ok(Set { key: "hybrid", summary, claims: Vec::new(), plot, rows })
+    let summary = every_row(&rows, &WAYS);
+    Ok(Set { key: "hybrid", ways: &WAYS, summary, claims: Vec::new(), apart: Vec::new(), plot, rows })
 }
 
 fn specs(rows: &[PodRow]) -> Vec<BatchSpec> {
@@ -165,10 +173,10 @@ fn plot(what: &str, device: &Device, across: &str, upward: &str, series: Vec<Ser
 
 /// Every batch under every way, on as many threads as there are cores; the order does not depend on
 /// them.
-fn timed(set: &'static str, specs: &[BatchSpec], device: &Device) -> Outcome<Vec<Timed>> {
+fn timed(set: &'static str, specs: &[BatchSpec], device: &Device, ways: &[Way; WAYS.len()]) -> Outcome<Vec<Timed>> {
     let bar = output::progress(specs.len() as u64, set);
     let rows = specs.par_iter().map(|spec| {
-        let row = one(spec, device);
+        let row = one(spec, device, ways);
         bar.inc(1);
         row
     });
@@ -177,10 +185,10 @@ fn timed(set: &'static str, specs: &[BatchSpec], device: &Device) -> Outcome<Vec
     rows
 }
 
-fn one(spec: &BatchSpec, device: &Device) -> Outcome<Timed> {
+fn one(spec: &BatchSpec, device: &Device, ways: &[Way; WAYS.len()]) -> Outcome<Timed> {
     let mut times = [Nanos::ZERO; WAYS.len()];
     let mut oracle = 0.0;
-    for (time, way) in times.iter_mut().zip(&WAYS) {
+    for (time, way) in times.iter_mut().zip(ways) {
         let options = PlanOptions {
             scheduler: FLASH.to_owned(),
             strategy: way.strategy,

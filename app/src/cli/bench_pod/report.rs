@@ -12,18 +12,19 @@ use engine::units::Nanos;
 use serde_json::json;
 
 use super::claims::{Claim, gain_text, mean, median};
-use super::{FLASH, PAPERS_DEVICE, STREAMS, Set, Timed, WAYS, sorted_gains};
+use super::{FLASH, PAPERS_DEVICE, STREAMS, Set, Timed, WAYS, Way, sorted_gains};
 use crate::cli::args::BenchArgs;
 use crate::cli::bench_hybrid::Hybrids;
 use crate::cli::convert::add_pictures;
 use crate::cli::fault::Outcome;
+use crate::cli::published::{apart, apart_json};
 use crate::cli::table::Table;
 use crate::cli::{figures, output};
 use crate::plot::svg;
 
 /// One line a batch.
-pub(super) fn every_row(rows: &[Timed]) -> String {
-    let headings: Vec<&str> = ["batch"].into_iter().chain(WAYS.iter().map(|way| way.name)).chain(["oracle"]).collect();
+pub(super) fn every_row(rows: &[Timed], ways: &[Way]) -> String {
+    let headings: Vec<&str> = ["batch"].into_iter().chain(ways.iter().map(|way| way.name)).chain(["oracle"]).collect();
     let mut table = Table::new(1, &headings);
     for row in rows {
         let mut cells = vec![row.name.clone()];
@@ -69,7 +70,7 @@ fn claims_table(claims: &[Claim]) -> String {
 
 pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, hybrids: Option<&Hybrids>) -> Outcome<ExitCode> {
     let claims = claims_table(&set.claims);
-    let told = if set.claims.is_empty() { String::new() } else { format!("\n{claims}") };
+    let told = if set.claims.is_empty() { String::new() } else { format!("\n{claims}{}", apart(&set.apart)) };
     let files = write_files(set, &args.output)?;
     if args.json {
         let (runs, batches) = hybrids.map_or_else(Default::default, Hybrids::json);
@@ -99,7 +100,7 @@ pub(super) fn finish(set: &Set, device: &Device, args: &BenchArgs, hybrids: Opti
 
 fn as_object(set: &Set, device: &Device) -> serde_json::Value {
     let cases = set.rows.iter().map(|row| {
-        let ways = WAYS.iter().zip(row.times).map(|(way, time)| {
+        let ways = set.ways.iter().zip(row.times).map(|(way, time)| {
             let pod = (way.strategy == Strategy::Fused).then(|| way.pod.name());
             json!({ "scheduler": FLASH, "strategy": way.strategy.name(), "pod": pod, "makespan_ns": time.0 })
         });
@@ -108,7 +109,8 @@ fn as_object(set: &Set, device: &Device) -> serde_json::Value {
     let claims = set.claims.iter().map(
         |claim| json!({ "what": claim.what, "published": claim.paper, "simulated": claim.got, "agrees": claim.agrees, "near": claim.near }),
     );
-    json!({ "source": "simulated", "calibrated": device.calibrated, "cases": cases.collect::<Vec<_>>(), "published": claims.collect::<Vec<_>>() })
+    json!({ "source": "simulated", "calibrated": device.calibrated, "cases": cases.collect::<Vec<_>>(), "published": claims.collect::<Vec<_>>(),
+        "not_compared": apart_json(&set.apart) })
 }
 
 /// The table of every batch as CSV, and the plot.
@@ -116,7 +118,7 @@ fn write_files(set: &Set, folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut outputs = Outputs::default();
     outputs.folder(folder, "writing the benchmark's folder")?;
     let at = |ending: &str| folder.join(format!("bench-{}.{ending}", set.key));
-    let names = WAYS.iter().map(|way| format!("{}_ns", way.name.replace([' ', '-'], "_")));
+    let names = set.ways.iter().map(|way| format!("{}_ns", way.name.replace([' ', '-'], "_")));
     let mut csv = format!("batch,{},oracle_ns\n", names.collect::<Vec<_>>().join(","));
     for row in &set.rows {
         let times: Vec<String> = row.times.iter().map(|time| time.0.to_string()).collect();
