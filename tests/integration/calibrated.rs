@@ -136,7 +136,10 @@ pub(crate) fn bench_of_a_slower_gpu() -> Value {
 fn a_fit_says_how_it_gets_on_and_writes_the_device() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bench.json"), bench_of_a_slower_gpu().to_string()).unwrap();
-    let ran = packscope_in(folder.path(), &["calibrate", "--from", "bench.json", "-o", "gpu.ron", "--json"]);
+    let guessed = hw::Device { calibrated: false, ..hw::find("h200-sxm").unwrap().clone() };
+    std::fs::write(folder.path().join("guessed.ron"), hw::to_ron(&guessed).unwrap()).unwrap();
+    let fit = ["calibrate", "--from", "bench.json", "--device", "guessed.ron", "-o", "gpu.ron", "--json"];
+    let ran = packscope_in(folder.path(), &fit);
     let json = ran.json();
     let (before, after) = (&json["error_before"], &json["error"]);
     assert!(before["worst"].as_f64().unwrap() > 0.4 && after["worst"].as_f64().unwrap() < 0.1, "{before} → {after}");
@@ -145,6 +148,7 @@ fn a_fit_says_how_it_gets_on_and_writes_the_device() {
     assert!(told[1].starts_with("round 1, 4 of 4 runs: median error ") && told[1].ends_with(" simulations so far"));
     let device = hw::from_ron(&std::fs::read_to_string(folder.path().join("gpu.ron")).unwrap()).unwrap();
     assert!(device.sources["sim"].contains("4 runs measured"), "{}", device.sources["sim"]);
+    assert!(device.calibrated, "its figures no longer say that it is not");
     let built_in = hw::find("h200-sxm").unwrap();
     assert!(device.sim.launch_latency > built_in.sim.launch_latency);
 }

@@ -7,7 +7,7 @@ use engine::hw::{self, Device};
 use engine::metrics;
 use engine::plan::Strategy as Launching;
 use engine::plan::hybrid::{HybridFigures, PodChoice, PodWay};
-use engine::session::{PlanOptions, Planned, RunOptions, plan_spec, simulate};
+use engine::session::{PlanOptions, Planned, RunOptions, Runner, plan_spec, simulate};
 use engine::workload::{
     AttentionShape, BatchSpec, NodeSpec, PodRow, RequestSpec, parse_decode, parse_prefill, pod_figure_6, pod_figure_11,
 };
@@ -302,7 +302,11 @@ proptest! {
             let options = PlanOptions { scheduler: scheduler.name().to_owned(), strategy, pod, ..PlanOptions::new(device) };
             match plan_spec(&spec, &options) {
                 Ok(made) => {
-                    assert_run_adds_up(&made, &what);
+                    match Runner::simulator().accepts(&made) {
+                        Ok(()) => assert_run_adds_up(&made, &what),
+                        // Two of FlashAttention's CTAs in one do not fit on every GPU.
+                        Err(why) => assert!(strategy == Launching::HFuse && device.shared_per_sm.0 < 164 << 10, "{what}: {why}"),
+                    }
                     // Plans of the same packs, merges and tasks give the same outputs to the bit.
                     let same = |other: &Planned| {
                         let (a, b) = (&other.plan, &made.plan);

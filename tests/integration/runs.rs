@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 22] = [
+const RUN_FIELDS: [&str; 23] = [
+    "calibrated",
     "backend",
     "source",
     "repeats",

@@ -112,8 +112,9 @@ impl Chosen {
 
 /// The chosen way beside peers; empty without them.
 pub(crate) fn beside(peers: &Peers, rows: &[Chosen]) -> String {
+    let source = rows.first().map_or("", |row| row.run.source_words());
     let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.run.makespan_ns, row.peers.as_slice())).collect();
-    let table = peers.table("simulated", &rows);
+    let table = peers.table(source, &rows);
     if table.is_empty() { table } else { format!("{table}\n") }
 }
 

@@ -130,7 +130,7 @@ fn summary(ui: &mut Ui, frame: &Frame<'_>, pair: &Pair<'_>, differences: &Differ
         let faint = |text: String| RichText::new(text).color(frame.tokens.faint);
         ui.label(RichText::new(format!("makespan {} measured", ours.median)).strong());
         ui.label(faint(format!("median of {}, {} to {}", ours.count, ours.least, ours.most)));
-        ui.label(RichText::new(format!("{} simulated", theirs.median)).strong());
+        ui.label(RichText::new(format!("{} {}", theirs.median, pair.simulated.words())).strong());
         let off = percent_of(theirs.median, ours.median);
         ui.label(RichText::new(format!("{off} (derived)")).color(frame.tokens.accent));
         if let Some((begin, takes)) = differences.medians() {

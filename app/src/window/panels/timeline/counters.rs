@@ -42,7 +42,7 @@ pub(crate) fn caption(capture: &Capture) -> String {
             how.repeats, how.interval, how.alignment_error
         ),
         None => match capture.provenance.source {
-            Source::Simulated => "simulated: by the model, no hardware counters".to_owned(),
+            Source::Simulated => format!("{}: by the model, no hardware counters", capture.provenance.source_words()),
             Source::Measured => "measured: how the samples were taken is not in the file".to_owned(),
         },
     }
