@@ -9,11 +9,12 @@ use engine::plan::{CtaRole, LaunchPlan, MergePlan, PlanDigest, PrefillPlan, Stra
 use engine::session::PlanOptions;
 use engine::units::Nanos;
 use engine::workload::{AttentionShape, BatchSpec};
-use packscope::window::gaps::Gaps;
-use packscope::window::lanes::Lanes;
-use packscope::window::panels::timeline::gaps;
-use packscope::window::panels::timeline::layout::{Layout, View};
-use packscope::window::{theme, worker};
+use packscope::jobs::planner;
+use packscope::theme;
+use packscope::timeline::bubbles;
+use packscope::timeline::gaps::Gaps;
+use packscope::timeline::lanes::Lanes;
+use packscope::timeline::layout::{Layout, View};
 
 /// `count` slices of uneven length on 132 SMs × 2 lanes.
 fn capture(count: u64) -> Capture {
@@ -102,8 +103,8 @@ fn frames(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let slices = layout
                     .mesh(&lanes, &capture.spans, |piece| tokens.entity(piece.entity.pack().map_or(0, |pack| pack.0)));
-                let tint = |cause| gaps::colour(tokens, cause);
-                let idle = gaps::mesh((&lanes, &gaps), &layout, TextureId::default(), tint);
+                let tint = |cause| bubbles::colour(tokens, cause);
+                let idle = bubbles::mesh((&lanes, &gaps), &layout, TextureId::default(), tint);
                 (slices, idle, lanes.within(&capture.spans, begin as u64..end as u64))
             });
         });
@@ -119,12 +120,12 @@ fn edit(criterion: &mut Criterion) {
     let tokens = theme::tokens(true);
     criterion.bench_function("edit of 1,024 requests: plan, simulate, derive, mesh", |bencher| {
         bencher.iter(|| {
-            let (shown, _) = worker::run(&spec, &options, L2State::Cold, &Cancel::default()).ok()?;
+            let (shown, _) = planner::run(&spec, &options, L2State::Cold, &Cancel::default()).ok()?;
             let run = shown.simulated?;
             let view = View { begin: 0.0, end: run.lanes.end as f64, scroll: 0.0, lane_height: None };
             let layout = Layout::new(&run.lanes, view, rect);
-            let tint = |cause| gaps::colour(tokens, cause);
-            let idle = gaps::mesh((&run.lanes, &run.gaps), &layout, TextureId::default(), tint);
+            let tint = |cause| bubbles::colour(tokens, cause);
+            let idle = bubbles::mesh((&run.lanes, &run.gaps), &layout, TextureId::default(), tint);
             Some((
                 layout.mesh(&run.lanes, &run.capture.spans, |piece| {
                     tokens.entity(piece.entity.pack().map_or(0, |pack| pack.0))

@@ -5,10 +5,10 @@ use egui_kittest::kittest::Queryable as _;
 use engine::plan::Strategy;
 use engine::units::{NodeIdx, PackIdx};
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec};
-use packscope::window::command::{Action, Command};
-use packscope::window::guard::Part;
-use packscope::window::lanes::Lanes;
-use packscope::window::panels::Panel;
+use packscope::timeline::lanes::Lanes;
+use packscope::window::command::Command;
+use packscope::window::commands::table::Action;
+use packscope::window::panel::{Panel, Part};
 use packscope::window::selection::Selection;
 use packscope::window::{App, Opening};
 

@@ -4,11 +4,11 @@ use std::fs;
 
 use egui_kittest::kittest::Queryable as _;
 use engine::capture::{self, Loaded};
-use packscope::damage::Damage;
-use packscope::picture;
-use packscope::window::command::{Action, Command};
-use packscope::window::guard::Part;
-use packscope::window::panels::Panel;
+use packscope::picture::timeline;
+use packscope::runs::damage::Damage;
+use packscope::window::command::Command;
+use packscope::window::commands::table::Action;
+use packscope::window::panel::{Panel, Part};
 use packscope::window::{App, Opening};
 
 use crate::capture_file::VERSION_2;
@@ -122,7 +122,7 @@ fn a_picture_of_a_damaged_capture_says_so() {
 fn measured_series_are_not_called_the_models_where_the_counts_are_lost() {
     let loaded = damaged(VERSION_2[1], &[b"HWCN"]);
     assert!(loaded.losses.counts && !loaded.capture.counters.is_empty());
-    let svg = picture::timeline_svg(&loaded.capture, &Damage::of(&loaded));
+    let svg = timeline::timeline_svg(&loaded.capture, &Damage::of(&loaded));
     assert!(!svg.contains("by the model") && svg.contains("how the samples were taken is not in the file"));
 }
 
@@ -159,8 +159,8 @@ fn a_picture_takes_any_name_and_any_series() {
     for (at, value) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().enumerate() {
         capture.counters[0].values[at] = value;
     }
-    let svg = picture::timeline_svg(&capture, &Damage::default());
+    let svg = timeline::timeline_svg(&capture, &Damage::default());
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
     assert!(!svg.chars().any(|char| char.is_control() && char != '\n'));
-    assert!(picture::png(&svg).unwrap().starts_with(b"\x89PNG"));
+    assert!(packscope::picture::png::png(&svg).unwrap().starts_with(b"\x89PNG"));
 }

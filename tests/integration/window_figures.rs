@@ -8,12 +8,12 @@ use engine::capture::{self, Loaded, Source};
 use engine::metrics;
 use engine::plan::{CtaRole, Strategy};
 use engine::units::counted;
-use packscope::damage::Damage;
-use packscope::headline;
-use packscope::picture;
+use packscope::picture::timeline;
+use packscope::runs::damage::Damage;
+use packscope::runs::headline;
+use packscope::timeline::lanes::Lanes;
 use packscope::window::command::Command;
-use packscope::window::lanes::Lanes;
-use packscope::window::panels::Panel;
+use packscope::window::panel::Panel;
 use packscope::window::{App, Opening};
 
 use crate::capture_file::VERSION_2;
@@ -40,7 +40,7 @@ fn window_tables_and_picture_name_one_makespan_and_the_traced_run_beside_it() {
         let (median, traced) = (capture.times.spread().median, capture.makespan());
         assert_ne!(median, traced, "this file is one in which they differ");
         let said = format!("the traced run, {traced} (");
-        let svg = picture::timeline_svg(&capture, &Damage::default());
+        let svg = timeline::timeline_svg(&capture, &Damage::default());
         assert!(svg.contains(&format!("{median} measured (median of ")), "the picture's title");
         assert!(svg.contains(&said), "the picture's lanes");
         assert_eq!(svg.matches(&traced.to_string()).count(), svg.matches(&said).count(), "nowhere without its name");
@@ -60,9 +60,9 @@ fn a_simulated_run_has_one_length() {
     let makespan = headline::makespan(&capture);
     assert_eq!(makespan, capture.makespan().to_string());
     assert!(shows(&window, &format!("makespan {makespan}")) && !shows(&window, "traced run"));
-    let svg = picture::timeline_svg(&capture, &Damage::default());
+    let svg = timeline::timeline_svg(&capture, &Damage::default());
     assert!(svg.contains(&format!("{makespan} simulated (cold L2)")));
-    assert!(picture::compare_svg(&[capture]).contains(&makespan));
+    assert!(timeline::compare_svg(&[capture]).contains(&makespan));
 }
 
 #[test]

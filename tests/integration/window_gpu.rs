@@ -11,10 +11,12 @@ use engine::capture::{self, Capture, Source};
 use engine::hw::Device;
 use engine::session::{Planned, RunOptions, Runner, Tell};
 use engine::{Error, Result};
-use packscope::window::command::{Action, Command};
-use packscope::window::gpu::{Found, Machine, RunsPlans, ThisMachine};
-use packscope::window::panels::{Level, Panel};
-use packscope::window::worker::Shown;
+use packscope::jobs::machine::{Found, Machine, RunsPlans, ThisMachine};
+use packscope::runs::shown::Shown;
+use packscope::window::command::Command;
+use packscope::window::commands::table::Action;
+use packscope::window::frame::Level;
+use packscope::window::panel::Panel;
 use packscope::window::{App, Opening};
 
 use crate::program::fixture;

@@ -10,10 +10,11 @@ use egui_kittest::{Harness, SnapshotOptions};
 use engine::capture;
 use engine::session::{self, PlanOptions};
 use engine::units::NodeIdx;
-use packscope::window::panels::{Frame, inspector, memory, roofline, timeline, tree};
+use packscope::runs::shown::Shown;
+use packscope::theme;
+use packscope::window::frame::Frame;
+use packscope::window::panels::{inspector, memory, roofline, timeline, tree};
 use packscope::window::selection::{Lit, Selection};
-use packscope::window::theme;
-use packscope::window::worker::Shown;
 
 use crate::capture_file::VERSION_2;
 use crate::program::fixture;

@@ -7,7 +7,7 @@ use egui_kittest::kittest::Queryable as _;
 use engine::units::NodeIdx;
 use engine::{capture, hw};
 use packscope::window::command::Command;
-use packscope::window::panels::Level;
+use packscope::window::frame::Level;
 use packscope::window::selection::Selection;
 use packscope::window::{App, Opening};
 

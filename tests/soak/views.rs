@@ -5,10 +5,10 @@ use engine::export::{csv_tables, plan_json, run_json, write_perfetto};
 use engine::metrics::{self, Differences, MemoryFlow};
 use engine::session::{Report, report_of};
 use engine::units::Nanos;
-use packscope::damage::Damage;
-use packscope::picture;
-use packscope::window::lanes::Lanes;
-use packscope::window::worker::Shown;
+use packscope::picture::timeline;
+use packscope::runs::damage::Damage;
+use packscope::runs::shown::Shown;
+use packscope::timeline::lanes::Lanes;
 
 use crate::checks::{Tried, Verdict, refused};
 
@@ -73,7 +73,7 @@ fn lanes(capture: &Capture) {
 }
 
 fn pictures(capture: &Capture, damage: &Damage) -> Result<(), String> {
-    for svg in [picture::timeline_svg(capture, damage), picture::compare_svg(std::slice::from_ref(capture))] {
+    for svg in [timeline::timeline_svg(capture, damage), timeline::compare_svg(std::slice::from_ref(capture))] {
         for wrong in ["\"NaN", "\"inf", "\"-inf"] {
             if svg.contains(wrong) {
                 return Err(format!("a picture with the coordinate {wrong}"));

@@ -443,3 +443,9 @@ pub(crate) enum Listing {
     /// Models whose attention '--model' takes.
     Models,
 }
+
+/// The command line as given, for the provenance of captures.
+pub(crate) fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("packscope".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}

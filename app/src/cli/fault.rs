@@ -7,16 +7,10 @@ use std::process::ExitCode;
 use engine::Error;
 use miette::{LabeledSpan, MietteDiagnostic, Report};
 
-use super::files;
-use super::snippet::Snippet;
+use crate::cli::exit::{BAD_INPUT, FAILED, NO_HARDWARE};
+use crate::cli::snippet::{self, Snippet};
+use crate::cli::stderr;
 use engine::shown;
-
-/// Exit code: the work itself failed.
-pub(crate) const FAILED: u8 = 1;
-/// Exit code: wrong usage or bad input.
-pub(crate) const BAD_INPUT: u8 = 2;
-/// Exit code: the asked hardware is not there.
-pub(crate) const NO_HARDWARE: u8 = 3;
 
 /// A failure on its way to the person.
 #[derive(Debug)]
@@ -57,7 +51,7 @@ impl Fault {
                 let told = message(&format!("{name}, line {line}, column {column}: {problem}"));
                 let snippet = match text {
                     Some(text) => Some(Snippet::of(&name, text, offset)),
-                    None => files::around(path, offset).map(|(before, after)| {
+                    None => snippet::around(path, offset).map(|(before, after)| {
                         Snippet::of_line(&name, (&before, &after), line.saturating_sub(1), column.saturating_sub(1))
                     }),
                 };
@@ -77,7 +71,7 @@ impl Fault {
 
     /// Writes the message to stderr and gives the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
-        super::output::report(&format!("{:?}", self.report));
+        stderr::report(&format!("{:?}", self.report));
         ExitCode::from(self.code)
     }
 }

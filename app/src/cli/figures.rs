@@ -9,9 +9,9 @@ use engine::units::{Bytes, Nanos};
 use engine::workload::BatchSpec;
 use serde::Serialize;
 
-use super::fault::Outcome;
-use super::interrupt;
-use super::table::Table;
+use crate::cli::fault::Outcome;
+use crate::cli::interrupt;
+use crate::cli::table::Table;
 
 /// One finished run.
 pub(crate) struct Finished {
@@ -23,7 +23,7 @@ pub(crate) struct Finished {
 
 /// Cold L2, `repeats` runs.
 pub(crate) fn cold(repeats: u32) -> RunOptions {
-    RunOptions { repeats, command: super::command_line(), ..RunOptions::default() }
+    RunOptions { repeats, command: crate::cli::args::command_line(), ..RunOptions::default() }
 }
 
 /// What stands beside the figures that the simulator gives for a device.
@@ -58,7 +58,7 @@ pub(crate) fn run_planned(
 ) -> Outcome<Finished> {
     let capture = runner.run(planned, run, interrupt::cancel())?;
     let report = session::report_of(&planned.batch, &planned.tree, &capture);
-    let plan = super::plan::timed_json(planned)?;
+    let plan = crate::cli::commands::plan::timed_json(planned)?;
     let json = run_json(plan, &capture, &report.bubbles, &report.bandwidth, check);
     Ok(Finished { capture, json })
 }

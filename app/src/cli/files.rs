@@ -1,12 +1,12 @@
 //! Input files: what each should be, and what it is instead.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use engine::Error;
 
-use super::fault::{Fault, Outcome};
+use crate::cli::fault::{Fault, Outcome};
 
 /// Largest text file; ten thousand requests with explicit blocks fit many times.
 const TEXT_LIMIT: u64 = 256 << 20;
@@ -121,22 +121,6 @@ pub(crate) fn check_capture(path: &Path) -> Outcome<()> {
         check_start(path, &start, &CAPTURE)?;
     }
     Ok(())
-}
-
-/// Both parts of the line of a file around a byte, as far as a message shows them.
-pub(crate) fn around(path: &Path, offset: usize) -> Option<(String, String)> {
-    const REACH: u64 = 1024;
-    let offset = offset as u64;
-    let begin = offset.saturating_sub(REACH);
-    let mut file = File::open(path).ok()?;
-    file.seek(SeekFrom::Start(begin)).ok()?;
-    let mut bytes = Vec::new();
-    file.take(2 * REACH).read_to_end(&mut bytes).ok()?;
-    let (before, after) = bytes.split_at_checked((offset - begin) as usize)?;
-    let before = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let after = after.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    Some((text(before), text(after)))
 }
 
 fn open(path: &Path, kind: &Kind) -> Outcome<File> {

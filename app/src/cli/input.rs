@@ -1,6 +1,6 @@
 //! From options to what the engine takes: batch, device, choice.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine::hw::{self, Device};
 use engine::session::{Auto, PlanOptions, Runner};
@@ -9,10 +9,10 @@ use engine::tile::Tile;
 use engine::workload::{self, AttentionShape, BatchSpec, Model, TraceRequest};
 use engine::{Error, pack};
 
-use super::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
-use super::fault::{Fault, Outcome};
-use super::{files, interrupt, output};
-use crate::samples;
+use crate::cli::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
+use crate::cli::fault::{Fault, Outcome};
+use crate::cli::{files, interrupt, output};
+use crate::{paths, samples};
 
 /// The batch that the options describe, not yet built.
 pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
@@ -225,16 +225,11 @@ fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
         ),
         other => other.into(),
     };
-    let runner = Runner::gpu(kernel_cache(), Box::new(output::note), interrupt::cancel()).map_err(refused)?;
+    let runner = Runner::gpu(paths::kernel_cache(), Box::new(output::note), interrupt::cancel()).map_err(refused)?;
     match runner.device().cloned() {
         Some(device) => Ok((device, runner)),
         None => Err(Fault::failed("the GPU has no description")),
     }
-}
-
-/// Where compiled kernels are kept; without a home folder they are compiled each time.
-pub(crate) fn kernel_cache() -> Option<PathBuf> {
-    directories::ProjectDirs::from("", "", "packscope").map(|dirs| dirs.cache_dir().join("kernels"))
 }
 
 fn named_device(path: &Path) -> Outcome<Device> {

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use engine::cancel::Cancel;
 
-use super::output;
+use crate::cli::exit;
+use crate::cli::stderr;
 
 /// What every long work of a command looks at.
 static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::default);
@@ -31,7 +32,7 @@ pub(crate) fn exit_code() -> Option<ExitCode> {
     let signal = CAME.load(Ordering::Acquire);
     (signal != 0).then(|| {
         tell(signal);
-        ExitCode::from(u8::try_from(128 + signal).unwrap_or(super::fault::FAILED))
+        ExitCode::from(u8::try_from(128 + signal).unwrap_or(exit::FAILED))
     })
 }
 
@@ -43,7 +44,7 @@ fn tell(signal: i32) {
         // The line of a progress bar.
         let _ = write!(std::io::stderr(), "\r\x1b[2K");
     }
-    output::note(&format!("stopped by {}; what was not finished is not written", name(signal)));
+    stderr::note(&format!("stopped by {}; what was not finished is not written", name(signal)));
 }
 
 #[cfg(not(unix))]

@@ -14,9 +14,10 @@ use engine::units::{Bytes, Nanos};
 use engine::workload::BatchSpec;
 use serde_json::{Value, json};
 
-use super::args::CalibrateArgs;
-use super::fault::{Fault, Outcome};
-use super::{convert, files, input, sets};
+use crate::cli::args::CalibrateArgs;
+use crate::cli::commands::convert;
+use crate::cli::fault::{Fault, Outcome};
+use crate::cli::{files, input, sets};
 use crate::samples;
 
 /// Runs of one GPU.

@@ -8,41 +8,27 @@
 
 mod args;
 mod bench;
-mod bench_hybrid;
-mod bench_measured;
-mod bench_pod;
-mod bench_random;
-mod bench_trace;
-mod calibrate;
-mod compare;
-mod convert;
-mod demo;
+mod commands;
+mod exit;
 mod fault;
 mod figures;
 mod files;
 mod input;
 mod interrupt;
-mod lazy;
-mod list;
 mod measured_runs;
 mod output;
-mod peers;
-mod plan;
 mod published;
-mod run;
 mod sets;
 mod snippet;
+mod stderr;
 mod table;
-mod verify;
-mod view;
-
-pub(crate) use input::kernel_cache;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Cli, Command};
+use commands::{calibrate, compare, convert, demo, list, plan, run, verify, view};
 use fault::Outcome;
 
 /// Reads the arguments and does what they say.
@@ -52,7 +38,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help goes to stdout with code 0, wrong usage to stderr with code 2; a closed stream is no error.
             let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(fault::BAD_INPUT));
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::BAD_INPUT));
         }
     };
     fault::set_style();
@@ -85,10 +71,4 @@ fn dispatch(command: Option<Command>) -> Outcome<ExitCode> {
         Some(Command::Calibrate(args)) => calibrate::calibrate(&args),
         Some(Command::List(args)) => list::list(&args),
     }
-}
-
-/// The command line as given, for the provenance of captures.
-fn command_line() -> String {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    std::iter::once("packscope".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::fault::{Fault, Outcome};
-use super::interrupt;
+use crate::cli::fault::{Fault, Outcome};
+use crate::cli::interrupt;
+pub(crate) use crate::cli::stderr::note;
 use engine::shown;
 
 /// Writes a result to stdout.
@@ -41,18 +42,6 @@ pub(crate) fn print_json(value: &impl Serialize) -> Outcome<()> {
 /// A path in a result. One that is not Unicode is told as nearly as text can.
 pub(crate) fn path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// Writes a remark to stderr.
-pub(crate) fn note(text: &str) {
-    report(&shown::lines(text));
-}
-
-/// Writes a report to stderr, with the colours that it has.
-pub(crate) fn report(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    // Nowhere is left to say that stderr is closed.
-    let _ = writeln!(stderr, "{}", text.trim_end());
 }
 
 /// A bar for work of `steps` steps; shown on a terminal only.

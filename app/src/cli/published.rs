@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::table::Table;
+use crate::cli::table::Table;
 
 /// Half a per cent is no direction.
 const TIE: f64 = 0.005;

@@ -6,9 +6,9 @@ use engine::hw::{self, Device};
 use engine::plan::Strategy;
 use engine::workload::{self, AttentionShape, BatchSpec, NodeSpec};
 
-use super::args::BenchSet;
-use super::fault::Outcome;
-use super::published::{Apart, Claim, Measure, Published};
+use crate::cli::args::BenchSet;
+use crate::cli::fault::Outcome;
+use crate::cli::published::{Apart, Claim, Measure, Published};
 use crate::samples;
 
 /// A configuration.

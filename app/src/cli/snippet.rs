@@ -1,6 +1,10 @@
 //! The place of an error in a text: its line or a window of it, with the lines beside it, and where the caret
 //! stands. A line of megabytes is no message, and the reporter counts columns in 16 bits.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
 use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 
 use engine::shown;
@@ -14,7 +18,7 @@ const MORE: &str = "…";
 
 /// A place with the text around it.
 #[derive(Debug)]
-pub(super) struct Snippet {
+pub(crate) struct Snippet {
     name: String,
     /// The lines that are shown.
     text: String,
@@ -98,6 +102,22 @@ impl SourceCode for Snippet {
         let count = self.text.split('\n').count();
         Ok(Box::new(MietteSpanContents::new_named(self.name.clone(), self.text.as_bytes(), span, line, column, count)))
     }
+}
+
+/// Both parts of the line of a file around a byte, as far as a message shows them.
+pub(crate) fn around(path: &Path, offset: usize) -> Option<(String, String)> {
+    const REACH: u64 = 1024;
+    let offset = offset as u64;
+    let begin = offset.saturating_sub(REACH);
+    let mut file = File::open(path).ok()?;
+    file.seek(SeekFrom::Start(begin)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(2 * REACH).read_to_end(&mut bytes).ok()?;
+    let (before, after) = bytes.split_at_checked((offset - begin) as usize)?;
+    let before = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let after = after.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Some((text(before), text(after)))
 }
 
 #[cfg(test)]

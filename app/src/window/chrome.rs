@@ -8,10 +8,12 @@ use engine::pack;
 use engine::plan::Strategy;
 use engine::plan::hybrid::{PodChoice, has_kernels};
 
-use super::command::{Action, COMMANDS, Command, GROUPS, RUN_GPU};
-use super::gpu::Found;
-use super::panels::{Frame, Panel};
-use super::worker::Sources;
+use crate::jobs::machine::Found;
+use crate::runs::shown::Sources;
+use crate::window::command::Command;
+use crate::window::commands::table::{Action, COMMANDS, GROUPS, RUN_GPU};
+use crate::window::frame::Frame;
+use crate::window::panel::Panel;
 
 /// What the top bar and the banner say.
 #[derive(Clone, Copy, Debug)]
@@ -254,7 +256,7 @@ pub(super) fn banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     measured_banner(ui, frame, status);
     damage_banner(ui, frame);
     let Some(problem) = status.problem else { return };
-    let fill = super::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
+    let fill = crate::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
     let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
     egui::Panel::top("banner").frame(margin).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
@@ -269,7 +271,7 @@ pub(super) fn banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
 /// What a run on the GPU failed with; all else goes on.
 fn measured_banner(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     let Some(problem) = status.gpu_problem else { return };
-    let fill = super::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
+    let fill = crate::theme::mix(frame.tokens.panel, frame.tokens.error, 0.16);
     let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
     egui::Panel::top("GPU banner").frame(margin).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
@@ -292,7 +294,7 @@ fn damage_banner(ui: &mut Ui, frame: &Frame<'_>) {
         .map(String::as_str)
         .collect();
     let Some((first, more)) = missing.split_first() else { return };
-    let fill = super::theme::mix(frame.tokens.panel, frame.tokens.warn, 0.16);
+    let fill = crate::theme::mix(frame.tokens.panel, frame.tokens.warn, 0.16);
     let margin = egui::Frame::new().fill(fill).inner_margin(egui::Margin::symmetric(10, 6));
     egui::Panel::top("damage banner").frame(margin).show(ui, |ui| {
         ui.horizontal_wrapped(|ui| {
@@ -301,7 +303,7 @@ fn damage_banner(ui: &mut Ui, frame: &Frame<'_>) {
             if !more.is_empty() {
                 ui.label(format!("And {} more; the log has them.", more.len())).on_hover_text(more.join("\n"));
             }
-            ui.label(format!("Figures that this makes untrue stand as {}.", crate::damage::UNKNOWN));
+            ui.label(format!("Figures that this makes untrue stand as {}.", crate::runs::damage::UNKNOWN));
         });
     });
 }

@@ -7,37 +7,12 @@ use std::cell::RefCell;
 
 use egui::{RichText, ScrollArea, Ui, UiBuilder};
 
-use super::command::{Action, Command};
-use super::mishap::{self, Mishap};
-use super::panels::{Frame, Panel};
-
-/// A part of the window that is drawn by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Menus and run controls.
-    Toolbar,
-    /// What went wrong.
-    Banner,
-    /// All panels: their places, tabs and dividers.
-    Panels,
-    /// One of them.
-    Panel(Panel),
-    /// Palette, key list and file prompt.
-    Overlays,
-}
-
-impl Part {
-    /// Its name in a sentence.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Toolbar => "the toolbar",
-            Self::Banner => "the banner",
-            Self::Panels => "the layout of the panels",
-            Self::Panel(panel) => panel.title(),
-            Self::Overlays => "the palette, key list or file prompt",
-        }
-    }
-}
+use crate::jobs::mishap;
+use crate::jobs::mishap::Mishap;
+use crate::window::command::Command;
+use crate::window::commands::table::Action;
+use crate::window::frame::Frame;
+use crate::window::panel::{Panel, Part};
 
 /// The parts that failed.
 #[derive(Debug, Default)]

@@ -1,48 +1,31 @@
 //! The desktop window.
 //!
 //! ```text
-//! panels ──commands──► logic pass (app.rs) ──job──► engine thread (worker.rs)
+//! panels ──commands──► logic pass (app.rs) ──job──► engine thread (jobs/planner)
 //!   ▲                       │                             │
 //!   └──── read-only frame ◄─┼──────── events ◄────────────┘
-//!                           └──run────► GPU thread (gpu.rs), events back the same way
+//!                           └──run────► GPU thread (jobs/machine), events back the same way
 //! ```
 //!
 //! An edit gets a number; the running job of an older number is cancelled, and its answer dropped.
 //! What is on the screen is the last plan that worked, marked where the batch has moved on.
 
 mod app;
-mod apply;
 mod chrome;
 pub mod command;
-pub mod gaps;
-pub mod gpu;
-pub mod guard;
-pub mod lanes;
-pub mod measuring;
-pub mod mishap;
+pub mod commands;
+mod dock;
+pub mod frame;
+mod guard;
 mod open;
+pub mod panel;
 pub mod panels;
 pub mod selection;
 #[cfg(test)]
 mod tests;
-pub mod theme;
-pub mod worker;
 
 pub use app::App;
-
-use engine::capture::Loaded;
-use engine::workload::BatchSpec;
-
-/// What the window opens on.
-#[derive(Debug)]
-pub enum Opening {
-    /// A finished example.
-    Example,
-    /// A batch.
-    Batch(Box<BatchSpec>),
-    /// A capture.
-    Capture(Box<Loaded>),
-}
+pub use open::Opening;
 
 /// Opens the window and returns when it is closed.
 ///

@@ -1,4 +1,4 @@
-//! What a file is that was opened or dropped: a capture, a batch or a device.
+//! What the window opens on, and what a file is that was opened or dropped: a capture, a batch or a device.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,6 +8,17 @@ use engine::capture::Loaded;
 use engine::hw::{self, Device};
 use engine::workload::BatchSpec;
 use engine::{Error, capture};
+
+/// What the window opens on.
+#[derive(Debug)]
+pub enum Opening {
+    /// A finished example.
+    Example,
+    /// A batch.
+    Batch(Box<BatchSpec>),
+    /// A capture.
+    Capture(Box<Loaded>),
+}
 
 /// Largest batch or device file; ten thousand requests with explicit blocks fit many times.
 const TEXT_LIMIT: u64 = 256 << 20;

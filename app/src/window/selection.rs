@@ -4,7 +4,7 @@ use engine::capture::Source;
 use engine::metrics::Twin;
 use engine::units::{NodeIdx, PackIdx};
 
-use super::worker::Shown;
+use crate::runs::shown::Shown;
 
 /// What is selected or hovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

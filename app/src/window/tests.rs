@@ -6,17 +6,14 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use engine::workload::{AttentionShape, BatchSpec, RequestSpec};
 
-use super::command::{Action, Command};
-use super::guard::Part;
-use super::panels::{Level, Panel};
-use super::{App, Opening};
+use crate::window::Opening;
+use crate::window::app::App;
+use crate::window::command::Command;
+use crate::window::commands::table::Action;
+use crate::window::frame::Level;
+use crate::window::panel::{Panel, Part};
 
 type Window = Harness<'static, Option<App>>;
-
-/// Panics where the batch is named after the panel that draws or the scheduler that packs.
-pub(super) fn trip(spec: &BatchSpec, what: &str) {
-    assert!(spec.name != what, "tripped over {what}");
-}
 
 fn named(name: &str) -> BatchSpec {
     let requests = vec![RequestSpec::Decode { kv: 640, count: 8 }];
@@ -110,7 +107,7 @@ fn a_job_that_panics_keeps_the_batch_and_the_last_good_run_and_the_thread() {
     assert!(!app(&mut window).is_running());
     let problem = app(&mut window).problem().unwrap().to_owned();
     assert!(problem.contains("fault of packscope") && problem.contains("tripped over"), "{problem}");
-    assert!(problem.contains("tests.rs:"), "it says where: {problem}");
+    assert!(problem.contains("mishap.rs:"), "it says where: {problem}");
     assert_eq!(errors(&mut window, "tripped over"), 1);
     window.get_by_label_contains("last batch that worked");
     assert_eq!(app(&mut window).spec.name, scheduler);

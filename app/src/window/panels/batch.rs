@@ -4,9 +4,10 @@ use egui::{DragValue, RichText, ScrollArea, Ui};
 use engine::units::grouped;
 use engine::workload::{AttentionShape, BatchSpec, Dtype, Model, NodeSpec, RequestSpec};
 
-use super::Frame;
 use crate::samples;
-use crate::window::command::{Action, Command};
+use crate::window::command::Command;
+use crate::window::commands::table::Action;
+use crate::window::frame::Frame;
 
 /// Most lines of a list that can be edited here.
 const MOST: usize = 200;

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use egui::{RichText, ScrollArea, Sense, Ui, vec2};
 use engine::units::{Nanos, counted};
 
-use super::timeline::layout::{Layout, View};
-use super::{Frame, empty, entity_colour};
-use crate::headline;
+use crate::runs::compared::{Compared, Way};
+use crate::runs::headline;
+use crate::runs::run::Run;
+use crate::timeline::colour::entity_colour;
+use crate::timeline::layout::{Layout, View};
 use crate::window::command::Command;
-use crate::window::worker::{Compared, Run, Way};
+use crate::window::frame::Frame;
+use crate::window::panels::parts::empty;
 
 /// The baseline.
 #[derive(Clone, Debug, Default)]

@@ -8,11 +8,15 @@ use engine::capture::Spans;
 use engine::metrics::{Differences, Twin};
 use engine::units::{Nanos, PackIdx, grouped};
 
-use super::{Frame, empty, percent_of, signed};
-use crate::headline;
-use crate::window::command::{Action, Command, RUN_GPU};
+use crate::runs::headline;
+use crate::runs::run::Run;
+use crate::runs::shown::Shown;
+use crate::timeline::colour::entity_colour;
+use crate::window::command::Command;
+use crate::window::commands::table::{Action, RUN_GPU};
+use crate::window::frame::Frame;
+use crate::window::panels::parts::{empty, percent_of, signed};
 use crate::window::selection::Selection;
-use crate::window::worker::{Run, Shown};
 
 /// Titles with what they mean.
 const COLUMNS: [(&str, f32, &str); 8] = [
@@ -205,7 +209,7 @@ fn twin_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, pair: &Pa
     let entity = pair.measured.lanes.entities[twin.measured];
     row.col(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(rect, 2.0, super::entity_colour(frame.tokens, plan, entity, frame.by_tile));
+        ui.painter().rect_filled(rect, 2.0, entity_colour(frame.tokens, plan, entity, frame.by_tile));
         ui.label(format!("{} · {}", ours.launch, ours.cta));
     });
     let pack = entity.pack().map_or_else(|| ours.role.name().to_owned(), |pack| pack.0.to_string());

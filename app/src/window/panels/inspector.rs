@@ -5,12 +5,15 @@ use engine::capture::{Source, Span};
 use engine::decision::{Decision, Subject};
 use engine::units::{NodeIdx, PackIdx, counted, grouped};
 
-use super::{Frame, empty, figure, figures, percent_of, signed};
-use crate::headline;
+use crate::runs::headline;
+use crate::runs::run::Run;
+use crate::runs::shown::{Shown, Sources};
+use crate::timeline::lanes::Entity;
 use crate::window::command::Command;
-use crate::window::lanes::Entity;
+use crate::window::frame::Frame;
+use crate::window::panels::figures;
+use crate::window::panels::parts::{empty, figure, no_run, percent_of, signed};
 use crate::window::selection::Selection;
-use crate::window::worker::{Run, Shown, Sources};
 
 /// Most lines of a list; the rest is counted.
 const MOST: usize = 60;
@@ -18,7 +21,7 @@ const MOST: usize = 60;
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     let Some(shown) = frame.shown else {
-        empty(ui, frame.tokens, super::no_run(frame));
+        empty(ui, frame.tokens, no_run(frame));
         return;
     };
     ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {

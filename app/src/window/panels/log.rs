@@ -2,7 +2,8 @@
 
 use egui::{RichText, ScrollArea, Ui};
 
-use super::{Frame, Level, empty};
+use crate::window::frame::{Frame, Level};
+use crate::window::panels::parts::empty;
 
 /// Draws the log.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {

@@ -7,10 +7,12 @@ use engine::capture::{Counter, Source};
 use engine::metrics::{LEAST_POSSIBLE, MemoryFlow, bytes_beside};
 use engine::units::Bytes;
 
-use super::timeline::rate;
-use super::{Frame, empty, figure};
-use crate::window::theme::mix;
-use crate::window::worker::{Run, Shown};
+use crate::runs::run::Run;
+use crate::runs::shown::Shown;
+use crate::theme::mix;
+use crate::timeline::counters::rate;
+use crate::window::frame::Frame;
+use crate::window::panels::parts::{empty, figure, no_run};
 
 /// Height of the chart.
 const CHART: f32 = 136.0;
@@ -20,7 +22,7 @@ const WIDEST: f32 = 40.0;
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     let Some(shown) = frame.shown.filter(|shown| !shown.planned.plan.packs.is_empty()) else {
-        empty(ui, frame.tokens, super::no_run(frame));
+        empty(ui, frame.tokens, no_run(frame));
         return;
     };
     let flow =

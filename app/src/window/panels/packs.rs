@@ -5,10 +5,11 @@ use egui_extras::{Column, TableBuilder};
 use engine::plan::{LaunchPlan, PrefillChunk};
 use engine::units::{PackIdx, counted, grouped};
 
-use super::{Frame, empty};
-use crate::window::lanes::Entity;
+use crate::runs::shown::Shown;
+use crate::timeline::lanes::Entity;
+use crate::window::frame::Frame;
+use crate::window::panels::parts::{empty, no_run};
 use crate::window::selection::Selection;
-use crate::window::worker::Shown;
 
 const TITLES: [&str; 7] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens"];
 
@@ -52,7 +53,7 @@ fn order(shown: &Shown, state: &State) -> Vec<usize> {
 pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let some = |shown: &&Shown| !shown.planned.plan.packs.is_empty() || !shown.planned.plan.prefill.is_empty();
     let Some(shown) = frame.shown.filter(some) else {
-        empty(ui, frame.tokens, super::no_run(frame));
+        empty(ui, frame.tokens, no_run(frame));
         return;
     };
     let plan = &shown.planned.plan;

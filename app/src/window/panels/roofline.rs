@@ -5,9 +5,11 @@ use egui::{Align2, FontId, Painter, Pos2, Rect, RichText, Sense, Shape, Stroke, 
 use engine::metrics::{BytesFrom, RooflinePoint, Subject, roofline, roofs};
 use engine::plan::LaunchPlan;
 
-use super::{Frame, empty};
-use crate::headline;
-use crate::window::worker::Run;
+use crate::runs::headline;
+use crate::runs::run::Run;
+use crate::timeline::counters::rate;
+use crate::window::frame::Frame;
+use crate::window::panels::parts::{empty, no_run};
 
 const LEFT: f32 = 74.0;
 const BOTTOM: f32 = 30.0;
@@ -46,7 +48,7 @@ impl Axes {
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     let found = frame.shown.and_then(|shown| Some((shown, shown.front()?)));
     let Some((shown, run)) = found else {
-        empty(ui, frame.tokens, super::no_run(frame));
+        empty(ui, frame.tokens, no_run(frame));
         return;
     };
     if let Some(reason) = run.damage.of_spans() {
@@ -129,7 +131,7 @@ fn roof(painter: &Painter, frame: &Frame<'_>, axes: &Axes, (bandwidth, flops): (
     let text = format!("tensor cores {:.0} TFLOP/s", flops / 1e12);
     let at = pos2(axes.place.right() - 4.0, axes.at(corner, flops).y - 2.0);
     clipped.text(at, Align2::RIGHT_BOTTOM, text, font.clone(), frame.tokens.text);
-    let text = format!("plain read {}", super::timeline::rate(bandwidth));
+    let text = format!("plain read {}", rate(bandwidth));
     let middle = 10f64.powf(f64::midpoint(axes.x.0, corner.log10()));
     let at = axes.at(middle, middle * bandwidth) + vec2(-6.0, -4.0);
     clipped.text(at, Align2::RIGHT_BOTTOM, text, font, frame.tokens.text);

@@ -4,13 +4,14 @@ use egui::{Rect, RichText, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 use engine::units::{Bytes, NodeIdx};
 
-use super::{Frame, empty, figure};
+use crate::window::frame::Frame;
+use crate::window::panels::parts::{empty, figure, no_run};
 use crate::window::selection::Selection;
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     let Some(shown) = frame.shown.filter(|shown| !shown.planned.plan.packs.is_empty()) else {
-        empty(ui, frame.tokens, super::no_run(frame));
+        empty(ui, frame.tokens, no_run(frame));
         return;
     };
     let traffic = &shown.traffic;

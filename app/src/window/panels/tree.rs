@@ -4,9 +4,10 @@ use egui::{Align2, FontId, Pos2, Rect, Sense, Stroke, StrokeKind, Ui, pos2};
 use engine::units::{NodeIdx, counted};
 use engine::workload::PrefixTree;
 
-use super::{Frame, empty};
+use crate::theme::mix;
+use crate::window::frame::Frame;
+use crate::window::panels::parts::{empty, no_run};
 use crate::window::selection::Selection;
-use crate::window::theme::mix;
 
 /// Where nodes lie: pure geometry.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +55,7 @@ fn layout(tree: &PrefixTree, rect: Rect) -> Layout {
 /// Draws the canvas.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     let Some(shown) = frame.shown.filter(|shown| !shown.planned.tree.nodes.is_empty()) else {
-        empty(ui, frame.tokens, super::no_run(frame));
+        empty(ui, frame.tokens, no_run(frame));
         return;
     };
     let tree = &shown.planned.tree;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use egui::{Rect, pos2};
 use engine::capture::Source;
 
-use super::layout::{Layout, View};
-use crate::window::worker::Run;
+use crate::runs::run::Run;
+use crate::timeline::layout::{Layout, View};
 
 /// Height of a title.
 const TITLE: f32 = 17.0;

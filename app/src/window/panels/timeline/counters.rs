@@ -2,11 +2,13 @@
 //! memory can do, and shares of the time. Where a run has counted none, its model's throughputs stand there.
 
 use egui::{Align2, FontId, Painter, Rect, Shape, Stroke, pos2, vec2};
-use engine::capture::{Capture, CounterSeries, Source};
+use engine::capture::{Capture, CounterSeries};
 
-use super::super::Frame;
-use super::layout::Layout;
-use crate::window::worker::{Run, Shown};
+use crate::runs::run::Run;
+use crate::runs::shown::Shown;
+use crate::timeline::counters::{caption, rate};
+use crate::timeline::layout::Layout;
+use crate::window::frame::Frame;
 
 const THROUGHPUTS: f32 = 62.0;
 const SHARES: f32 = 40.0;
@@ -14,11 +16,6 @@ const BETWEEN: f32 = 4.0;
 /// Room for the sentence under the rows.
 const CAPTION: f32 = 15.0;
 const SMALL: f32 = 10.5;
-
-/// Bytes per second as terabytes.
-pub(crate) fn rate(bytes_per_s: f64) -> String {
-    format!("{:.2} TB/s", bytes_per_s / 1e12)
-}
 
 fn is_share(series: &CounterSeries) -> bool {
     series.unit == "share"
@@ -32,20 +29,6 @@ fn shares(capture: &Capture) -> Vec<&CounterSeries> {
 pub(super) fn height(capture: &Capture) -> Option<f32> {
     let rows = if shares(capture).is_empty() { THROUGHPUTS } else { THROUGHPUTS + BETWEEN + SHARES };
     (!capture.counters.is_empty()).then_some(rows + CAPTION)
-}
-
-/// How the series came about, in words.
-pub(crate) fn caption(capture: &Capture) -> String {
-    match capture.counted.as_ref().and_then(|counted| counted.sampled) {
-        Some(how) => format!(
-            "measured: mean of {} runs, sampled every {}, on the CTAs' axis to within {}",
-            how.repeats, how.interval, how.alignment_error
-        ),
-        None => match capture.provenance.source {
-            Source::Simulated => format!("{}: by the model, no hardware counters", capture.provenance.source_words()),
-            Source::Measured => "measured: how the samples were taken is not in the file".to_owned(),
-        },
-    }
 }
 
 /// Draws the rows of a run into `area`; the cursor is at `pointer_at`.

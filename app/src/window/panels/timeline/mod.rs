@@ -3,8 +3,7 @@
 
 mod blocks;
 mod counters;
-pub mod gaps;
-pub mod layout;
+mod legend;
 mod paint;
 
 use std::fmt::Write as _;
@@ -17,14 +16,18 @@ use engine::plan::CtaRole;
 use engine::units::{Bytes, Nanos, PackIdx, counted};
 
 use self::blocks::Block;
-pub(crate) use self::counters::{caption, rate};
-use self::layout::{Layout, View};
-use super::{Frame, empty, figures, percent_of, signed};
-use crate::window::command::{Action, Command};
-use crate::window::lanes::Entity;
+use crate::runs::run::Run;
+use crate::runs::shown::{Shown, Sources};
+use crate::runs::{damage, headline};
+use crate::timeline::counters::rate;
+use crate::timeline::lanes::Entity;
+use crate::timeline::layout::{Layout, View};
+use crate::window::command::Command;
+use crate::window::commands::table::Action;
+use crate::window::frame::Frame;
+use crate::window::panels::figures;
+use crate::window::panels::parts::{empty, no_run, percent_of, signed};
 use crate::window::selection::Selection;
-use crate::window::worker::{Run, Shown, Sources};
-use crate::{damage, headline};
 
 /// What is looked at.
 #[derive(Clone, Default)]
@@ -121,7 +124,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let Some((shown, runs)) =
         frame.shown.map(|shown| (shown, shown.runs(sources).collect::<Vec<_>>())).filter(|(_, runs)| !runs.is_empty())
     else {
-        empty(ui, frame.tokens, super::no_run(frame));
+        empty(ui, frame.tokens, no_run(frame));
         return;
     };
     header(ui, frame, shown, &runs, state);
@@ -130,9 +133,9 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     }
     let mut cause = None;
     for run in &runs {
-        cause = gaps::legend(ui, frame, run, runs.len() > 1).or(cause);
+        cause = legend::legend(ui, frame, run, runs.len() > 1).or(cause);
     }
-    let hatch = state.hatch.get_or_insert_with(|| gaps::hatch(ui)).clone();
+    let hatch = state.hatch.get_or_insert_with(|| legend::hatch(ui)).clone();
     let (outer, response) =
         ui.allocate_exact_size(ui.available_size().max(egui::vec2(80.0, 60.0)), Sense::click_and_drag());
     let counters = runs.iter().copied().find(|run| !run.capture.counters.is_empty());
@@ -374,7 +377,7 @@ fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: 
         frame.send(Command::Select(Selection::None));
         state.range = None;
     }
-    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| gaps::hit(run, lane, time)) {
+    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| legend::hit(run, lane, time)) {
         let text = format!(
             "SM {} slot {}: {} bubble of {}\n{} to {} ({})\n{}\n{}",
             gap.sm,
@@ -416,7 +419,7 @@ fn tooltip(block: &Block<'_>, shown: &Shown, at: usize) -> String {
     let mut folded = 0;
     let lane = run.lanes.lanes.iter().find(|lane| lane.spans.contains(&at));
     if let Some(lane) = lane {
-        let fold = (layout.ns_per_px() * crate::window::lanes::FOLD_PX).ceil() as u64;
+        let fold = (layout.ns_per_px() * crate::timeline::lanes::FOLD_PX).ceil() as u64;
         let view = layout.view.begin.max(0.0) as u64..layout.view.end.max(0.0) as u64;
         run.lanes.pieces(&run.capture.spans, lane, view, fold, |piece| {
             if (piece.first..piece.first + piece.count as usize).contains(&at) {

@@ -8,14 +8,15 @@ use engine::capture::Source;
 use engine::metrics::BubbleCause;
 use engine::units::Nanos;
 
-use super::super::Frame;
 use super::blocks::Block;
-use super::counters;
-use super::gaps;
-use super::layout::{Layout, ticks};
-use crate::window::lanes::Piece;
-use crate::window::theme::mix;
-use crate::window::worker::{Run, Shown};
+use crate::runs::run::Run;
+use crate::runs::shown::Shown;
+use crate::theme::mix;
+use crate::timeline::bubbles;
+use crate::timeline::lanes::Piece;
+use crate::timeline::layout::{Layout, ticks};
+use crate::window::frame::Frame;
+use crate::window::panels::timeline::counters;
 
 /// Parts of the panel.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +77,7 @@ pub(super) fn all(
     }
     ruler(&painter, frame, &axis, regions);
     let tint = |cause| {
-        let plain = gaps::colour(frame.tokens, cause);
+        let plain = bubbles::colour(frame.tokens, cause);
         if marks.cause.is_some_and(|lit| lit != cause) {
             mix(plain, frame.tokens.canvas, 0.8)
         } else {
@@ -86,7 +87,7 @@ pub(super) fn all(
     for block in blocks {
         let Block { run, title: place, layout } = block;
         let clipped = ui.painter_at(layout.rect);
-        clipped.add(gaps::mesh((&run.lanes, &run.gaps), layout, marks.hatch.id(), tint));
+        clipped.add(bubbles::mesh((&run.lanes, &run.gaps), layout, marks.hatch.id(), tint));
         lanes(&clipped, frame, shown, block);
         ends(&clipped, frame, blocks, block);
         let gutter_rect = Rect::from_x_y_ranges(regions.gutter.x_range(), layout.rect.y_range());

@@ -1,0 +1,89 @@
+//! `import` and `export`: other forms in, other formats out.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use engine::capture::{self, Loaded, Outputs};
+use engine::export::{SCHEMA, csv_tables, write_perfetto};
+use engine::units::counted;
+use serde_json::json;
+
+use crate::cli::args::{ExportArgs, ImportArgs};
+use crate::cli::fault::{Fault, Outcome};
+use crate::cli::{files, input, output};
+use crate::picture::{png, timeline};
+use crate::runs::damage::Damage;
+
+/// `import`: any batch form to a batch file.
+pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
+    let spec = input::batch(&args.batch)?;
+    let batch = spec.build()?;
+    capture::write_atomically(&args.output, "writing the batch file", spec.to_ron()?.as_bytes())?;
+    let requests = batch.requests().len();
+    if args.json {
+        let file = output::path(&args.output);
+        output::print_json(&json!({ "schema": SCHEMA, "file": file, "requests": requests }))?;
+    } else {
+        output::print(&format!("wrote {} with {}", args.output.display(), counted(requests as u64, "request")))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `export`: a capture in other programs' formats, all of them or none.
+pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
+    let loaded = load(&args.capture)?;
+    let mut outputs = Outputs::default();
+    if let Some(folder) = &args.csv {
+        outputs.folder(folder, "writing the tables' folder")?;
+        for (name, text) in csv_tables(&loaded.capture) {
+            outputs.add(&folder.join(name), "writing a table", text.as_bytes())?;
+        }
+    }
+    if args.svg.is_some() || args.png.is_some() {
+        let svg = timeline::timeline_svg(&loaded.capture, &Damage::of(&loaded));
+        add_pictures(&mut outputs, &svg, args.svg.as_deref(), args.png.as_deref())?;
+    }
+    if let Some(path) = &args.perfetto {
+        let trace = |out: &mut dyn Write| write_perfetto(out, &loaded);
+        outputs.add_with(path, "writing the trace", trace)?;
+    }
+    let files = outputs.commit()?;
+    if args.json {
+        let files: Vec<String> = files.iter().map(|file| output::path(file)).collect();
+        output::print_json(&json!({ "schema": SCHEMA, "files": files, "missing": loaded.missing }))?;
+    } else {
+        for file in files {
+            output::print(&format!("wrote {}", file.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Adds a picture in the forms that are asked for.
+pub(crate) fn add_pictures(
+    outputs: &mut Outputs,
+    svg: &str,
+    as_svg: Option<&Path>,
+    as_png: Option<&Path>,
+) -> Outcome<()> {
+    const DOING: &str = "writing the picture";
+    if let Some(path) = as_svg {
+        outputs.add(path, DOING, svg.as_bytes())?;
+    }
+    if let Some(path) = as_png {
+        let png = png::png(svg).map_err(|error| Fault::input(format!("{error:#}"), "please report it"))?;
+        outputs.add(path, DOING, &png)?;
+    }
+    Ok(())
+}
+
+/// Reads a capture, saying on stderr what it lost.
+pub(crate) fn load(path: &Path) -> Outcome<Loaded> {
+    files::check_capture(path)?;
+    let loaded = capture::read(path).map_err(|error| Fault::about(path, None, error))?;
+    for missing in &loaded.missing {
+        output::note(&format!("{}: missing {missing}", path.display()));
+    }
+    Ok(loaded)
+}

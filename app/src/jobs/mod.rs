@@ -1,0 +1,6 @@
+//! Work that the window waits for, each kind on a thread of its own.
+
+pub mod machine;
+pub(crate) mod measuring;
+pub mod mishap;
+pub mod planner;

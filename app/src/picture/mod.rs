@@ -1,0 +1,7 @@
+//! Pictures without a display, from the window's own layout.
+
+pub mod bars;
+pub mod plot;
+pub mod png;
+mod svg;
+pub mod timeline;

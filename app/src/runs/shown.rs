@@ -1,0 +1,113 @@
+//! A plan with its runs: what is on the screen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::capture::{Loaded, Source};
+use engine::metrics::{self, Differences, NodeTraffic, Traffic, Twin};
+use engine::plan::PlanDigest;
+use engine::session::{self, Planned};
+use engine::units::NodeIdx;
+
+use super::damage::Damage;
+use super::run::Run;
+
+/// Which runs a view shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sources {
+    /// All that are there.
+    #[default]
+    Both,
+    /// That one, where it is there.
+    Only(Source),
+}
+
+/// A plan and its runs; all that views draw.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Batch, tree and plan.
+    pub planned: Planned,
+    /// Digest of the plan; see [`Run::plan_digest`].
+    pub plan_digest: PlanDigest,
+    /// Its run on the simulator, if there is one.
+    pub simulated: Option<Arc<Run>>,
+    /// Its run on a GPU, if there is one.
+    pub measured: Option<Arc<Run>>,
+    /// Those two CTA by CTA, once compared.
+    pub differences: Option<Arc<Differences>>,
+    /// Bytes by kind.
+    pub traffic: Traffic,
+    /// Tokens read of each node.
+    pub nodes: Vec<NodeTraffic>,
+    /// Tree node of each pack.
+    pub nodes_of_packs: Vec<NodeIdx>,
+}
+
+impl Shown {
+    /// Derives everything that views need.
+    pub fn new(planned: Planned, run: Option<Run>) -> Self {
+        let (simulated, measured) = match run.map(Arc::new) {
+            Some(run) if run.source() == Source::Measured => (None, Some(run)),
+            run => (run, None),
+        };
+        Self {
+            plan_digest: planned.plan.digest(),
+            simulated,
+            measured,
+            differences: None,
+            traffic: metrics::traffic(&planned.plan, &planned.batch, &planned.tree),
+            nodes: metrics::node_traffic(&planned.plan, &planned.tree),
+            nodes_of_packs: planned.plan.packs.iter().map(|pack| pack.node).collect(),
+            planned,
+        }
+    }
+
+    /// A capture from a file, with the plan that is in it.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the batch in the capture.
+    pub fn of_capture(loaded: Loaded) -> engine::Result<Self> {
+        let damage = Damage::of(&loaded);
+        let capture = loaded.capture;
+        let device =
+            engine::hw::find(&capture.provenance.device).or_else(|error| engine::hw::builtin().first().ok_or(error))?;
+        let planned = session::planned_of(&capture, device)?;
+        Ok(Self::new(planned, Some(Run::damaged(capture, damage, Duration::ZERO))))
+    }
+
+    /// The run of a source.
+    pub fn run(&self, source: Source) -> Option<&Arc<Run>> {
+        match source {
+            Source::Simulated => self.simulated.as_ref(),
+            Source::Measured => self.measured.as_ref(),
+        }
+    }
+
+    /// The runs to show, measured first; a source that is not there gives way to the other.
+    pub fn runs(&self, sources: Sources) -> impl Iterator<Item = &Arc<Run>> {
+        let wanted = move |run: &&Arc<Run>| match sources {
+            Sources::Only(source) if self.run(source).is_some() => run.source() == source,
+            _ => true,
+        };
+        self.measured.iter().chain(&self.simulated).filter(wanted)
+    }
+
+    /// End of the last span of the runs to show.
+    pub fn end(&self, sources: Sources) -> u64 {
+        self.runs(sources).map(|run| run.lanes.end).max().unwrap_or(0)
+    }
+
+    /// The run that figures of one run are taken from: the measured one where there is one.
+    pub fn front(&self) -> Option<&Arc<Run>> {
+        self.runs(Sources::Both).next()
+    }
+
+    /// The CTA of a span in both runs.
+    pub fn twin(&self, source: Source, span: usize) -> Option<&Twin> {
+        let differences = self.differences.as_ref()?;
+        match source {
+            Source::Measured => differences.of_measured(span),
+            Source::Simulated => differences.of_simulated(span),
+        }
+    }
+}

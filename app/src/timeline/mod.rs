@@ -1,0 +1,8 @@
+//! Time and SMs as pure geometry, shared by pictures and panels.
+
+pub mod bubbles;
+pub mod colour;
+pub mod counters;
+pub mod gaps;
+pub mod lanes;
+pub mod layout;

@@ -1,0 +1,80 @@
+//! Opening and saving.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::cancel::Cancel;
+use engine::capture::{Loaded, write_atomically};
+use engine::workload::BatchSpec;
+
+use crate::runs::compared::Way;
+use crate::runs::headline;
+use crate::runs::shown::Shown;
+use crate::window::app::App;
+use crate::window::frame::Level;
+use crate::window::open::{self, Opened};
+use crate::window::selection::Selection;
+
+impl App {
+    pub(in crate::window) fn take_text(&mut self, text: &str) {
+        match BatchSpec::from_ron(text) {
+            Ok(spec) => self.open(spec),
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    /// Opens a file; one that is refused leaves all as it is, with one message.
+    pub(in crate::window) fn open_path(&mut self, path: &Path) {
+        match open::open(path) {
+            Ok(Opened::Capture(loaded)) => self.show_capture(*loaded),
+            Ok(Opened::Batch(spec)) => self.open(*spec),
+            Ok(Opened::Device(device)) => {
+                self.log.push((Level::Info, format!("the device is now {}, from {}", device.name, path.display())));
+                self.options.device = *device;
+                self.run();
+            }
+            Err(problem) => self.fail(&problem),
+        }
+    }
+
+    pub(in crate::window) fn save_path(&mut self, path: &Path) {
+        let saved = self.spec.to_ron().and_then(|text| write_atomically(path, "writing the batch", text.as_bytes()));
+        match saved {
+            Ok(()) => self.log.push((Level::Info, format!("saved {}", path.display()))),
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    /// Shows a capture as it was taken; an edit of its batch then plans anew.
+    pub(in crate::window) fn show_capture(&mut self, loaded: Loaded) {
+        let missing = loaded.missing.iter().map(|missing| format!("the capture is damaged; it lacks {missing}"));
+        self.log.extend(missing.map(|text| (Level::Warning, text)));
+        match Shown::of_capture(loaded) {
+            Ok(shown) => {
+                self.cancel.cancel();
+                self.cancel = Cancel::default();
+                self.waiting.clear();
+                self.generation += 1;
+                self.shown_generation = self.generation;
+                self.retry_all();
+                (self.running, self.comparing, self.gpu.matching, self.problem) = (false, false, false, None);
+                self.compared.clear();
+                self.undo.push(std::mem::replace(&mut self.spec, Arc::clone(&shown.planned.spec)));
+                self.options = (*shown.planned.options).clone();
+                self.selected = Selection::None;
+                self.states.timeline.window = None;
+                let measured = shown.measured.clone();
+                let planned = shown.planned.clone();
+                let issued = shown.traffic.issued();
+                self.shown = Some(Box::new(shown));
+                if let Some(run) = measured {
+                    self.l2 = run.capture.times.l2;
+                    self.log.push((Level::Info, format!("opened a capture: {}", headline::sentence(&run.capture))));
+                    self.keep(&planned, Way { run, issued });
+                    self.attach();
+                }
+            }
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+}

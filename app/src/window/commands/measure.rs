@@ -1,0 +1,199 @@
+//! Runs on the GPU as the window sees them: asking for one, what it is at, and where its result goes.
+//!
+//! A measured run belongs to its plan. It is shown while that plan is, and stays in the compare list when an
+//! edit makes another plan; when the plan comes back, by undo or by hand, so does the run.
+
+use std::sync::Arc;
+
+use engine::cancel::Cancel;
+use engine::capture::Source;
+use engine::session::Planned;
+
+use crate::jobs::machine;
+use crate::jobs::measuring::Going;
+use crate::jobs::planner::Task;
+use crate::runs::compared::{Matched, Way};
+use crate::runs::headline;
+use crate::runs::measurement::Measurement;
+use crate::runs::run::Run;
+use crate::runs::shown::Sources;
+use crate::window::app::App;
+use crate::window::frame::Level;
+use crate::window::selection::Selection;
+
+/// Measured runs that are kept; the oldest goes first, and the log says so.
+const KEPT: usize = 24;
+
+impl App {
+    /// Asks for a run of the shown plan; of the one being made, once it is there.
+    pub(in crate::window) fn measure(&mut self) {
+        if let Some(reason) = self.gpu.blocked(&self.options.device) {
+            self.log.push((Level::Warning, format!("no run on the GPU: {reason}")));
+            return;
+        }
+        self.gpu.problem = None;
+        self.gpu.wanted = self.running;
+        if self.running {
+            return;
+        }
+        let planned = match &self.shown {
+            Some(shown) if self.shown_generation == self.generation => shown.planned.clone(),
+            _ => return self.gpu_failed("the batch as edited has no plan to run on the GPU"),
+        };
+        if planned.batch.requests().is_empty() {
+            return self.gpu_failed("the batch is empty: there is nothing to run on the GPU");
+        }
+        let cancel = Cancel::default();
+        let job = machine::Job { planned, repeats: self.gpu.repeats, l2: self.l2, cancel: cancel.clone() };
+        if self.gpu.thread.submit(job) {
+            self.gpu.going = Some(Going { cancel, line: "waiting for the GPU".to_owned() });
+        } else {
+            self.gpu_failed("the GPU's thread does not answer");
+        }
+    }
+
+    /// Asks the run to stop; what the GPU is at in this moment it finishes.
+    pub(in crate::window) fn stop_measuring(&mut self) {
+        self.gpu.wanted = false;
+        if let Some(going) = &mut self.gpu.going {
+            going.cancel.cancel();
+            "cancelling".clone_into(&mut going.line);
+        }
+    }
+
+    /// Takes an event of the GPU's thread.
+    pub(in crate::window) fn take_gpu(&mut self, event: machine::Event) {
+        match event {
+            machine::Event::Found(found) => self.gpu.found = Some(*found),
+            machine::Event::Tells(line) => {
+                self.log.push((Level::Info, format!("GPU: {line}")));
+                if let Some(going) = self.gpu.going.as_mut().filter(|going| !going.cancel.is_cancelled()) {
+                    going.line = line;
+                }
+            }
+            machine::Event::Cancelled => {
+                self.gpu.going = None;
+                self.log.push((Level::Info, "the run on the GPU was cancelled".to_owned()));
+            }
+            machine::Event::Failed(problem) => {
+                self.gpu.going = None;
+                self.gpu_failed(&problem);
+            }
+            machine::Event::Measured(planned, run) => {
+                self.gpu.going = None;
+                self.take_measured(&planned, Arc::new(*run));
+            }
+        }
+    }
+
+    pub(in crate::window) fn gpu_failed(&mut self, problem: &str) {
+        self.log.push((Level::Error, problem.to_owned()));
+        self.gpu.problem = Some(problem.to_owned());
+    }
+
+    pub(in crate::window) fn take_measured(&mut self, planned: &Planned, run: Arc<Run>) {
+        let text = format!("measured in {:.1} s: {}", run.took.as_secs_f64(), headline::sentence(&run.capture));
+        self.log.push((Level::Info, text));
+        let warnings = run.capture.warnings.iter().map(|warning| (Level::Warning, warning.text.clone()));
+        self.log.extend(warnings);
+        let traffic = engine::metrics::traffic(&planned.plan, &planned.batch, &planned.tree);
+        self.keep(planned, Way { run, issued: traffic.issued() });
+        if !self.attach() {
+            let text = "the plan was edited meanwhile; the measured run is of the one before, and is kept in Compare";
+            self.log.push((Level::Warning, text.to_owned()));
+        }
+    }
+
+    /// Puts a measured run into the compare list.
+    pub(in crate::window) fn keep(&mut self, planned: &Planned, way: Way) {
+        let plan = &planned.plan;
+        let name = format!("{} · {} · {}", planned.batch.name, plan.scheduler, plan.strategy.name());
+        self.gpu.kept.push(Measurement { name, way, matched: None });
+        if self.gpu.kept.len() > KEPT {
+            let gone = self.gpu.kept.remove(0);
+            self.log.push((Level::Info, format!("the oldest of {KEPT} measured runs was let go: {}", gone.name)));
+        }
+    }
+
+    /// Shows the newest measured run of the shown plan, if there is one.
+    pub(in crate::window) fn attach(&mut self) -> bool {
+        let l2 = self.l2;
+        let Some(shown) = &mut self.shown else { return false };
+        let Some(found) = self.gpu.kept.iter().rfind(|kept| kept.is_of(shown, l2)) else { return false };
+        let run = Arc::clone(&found.way.run);
+        if shown.measured.as_ref().is_some_and(|now| Arc::ptr_eq(now, &run)) && shown.differences.is_some() {
+            return true;
+        }
+        shown.measured = Some(Arc::clone(&run));
+        if let Some(matched) = &found.matched {
+            shown.simulated = Some(Arc::clone(&matched.simulated));
+            shown.differences = Some(Arc::clone(&matched.differences));
+        } else {
+            shown.differences = None;
+            let (planned, simulated) = (Box::new(shown.planned.clone()), shown.simulated.clone());
+            self.submit(Task::Match { planned, measured: run, simulated });
+            self.gpu.matching = true;
+        }
+        self.states.timeline.sources = Sources::Both;
+        self.states.timeline.window = None;
+        if matches!(self.selected, Selection::Cta(Source::Measured, _)) {
+            self.selected = Selection::None;
+        }
+        true
+    }
+
+    /// Takes the simulated run of a measured one.
+    pub(in crate::window) fn take_matched(&mut self, matched: Result<Matched, String>) {
+        self.gpu.matching = false;
+        let matched = match matched {
+            Ok(matched) => matched,
+            Err(reason) => {
+                let text = format!("there is no simulated run beside the measured one: {reason}");
+                return self.log.push((Level::Warning, text));
+            }
+        };
+        let same = |run: &Arc<Run>| Arc::ptr_eq(run, &matched.measured);
+        if let Some(kept) = self.gpu.kept.iter_mut().find(|kept| same(&kept.way.run)) {
+            kept.matched = Some(matched.clone());
+        }
+        if let Some(shown) = self.shown.as_mut().filter(|shown| shown.measured.as_ref().is_some_and(same)) {
+            shown.simulated = Some(matched.simulated);
+            shown.differences = Some(matched.differences);
+        }
+    }
+
+    /// Says where the measured run of the plan before has gone, when an edit has dropped it from view.
+    pub(in crate::window) fn tell_dropped(&mut self, before: Option<Arc<Run>>) {
+        let now = self.shown.as_ref().and_then(|shown| shown.measured.as_ref());
+        if let Some(run) = before.filter(|run| now.is_none_or(|now| now.plan_digest != run.plan_digest)) {
+            let text =
+                format!("the plan changed; its measured run is kept in Compare: {}", headline::sentence(&run.capture));
+            self.log.push((Level::Info, text));
+        }
+    }
+
+    /// Whether a run on the GPU goes on or is about to.
+    pub fn is_measuring(&self) -> bool {
+        self.gpu.going.is_some() || self.gpu.wanted
+    }
+
+    /// Why no run on the GPU can be asked for; `None` where one can.
+    pub fn gpu_blocked(&self) -> Option<String> {
+        self.gpu.blocked(&self.options.device)
+    }
+
+    /// What the last run on the GPU failed with, while it stands.
+    pub fn gpu_problem(&self) -> Option<&str> {
+        self.gpu.problem.as_deref()
+    }
+
+    /// Measured runs of this and of earlier plans, newest last.
+    pub fn measurements(&self) -> &[Measurement] {
+        &self.gpu.kept
+    }
+
+    /// Log lines, newest last.
+    pub fn log(&self) -> &[(Level, String)] {
+        &self.log
+    }
+}

@@ -1,0 +1,80 @@
+//! The one place in which commands change the window's state.
+
+mod edit;
+mod files;
+mod measure;
+mod run;
+pub mod table;
+mod view;
+
+use egui::{Context, Theme};
+use engine::workload::BatchSpec;
+
+use self::table::Action;
+use super::app::App;
+use super::command::Command;
+use super::dock::default_dock;
+use super::panel::Panel;
+use super::selection::Selection;
+use crate::samples;
+
+impl App {
+    pub(in crate::window) fn apply(&mut self, ctx: &Context, command: Command) {
+        match command {
+            Command::Act(action) => self.act(ctx, action),
+            Command::Edit(spec) => self.replace(*spec),
+            Command::Select(what) => self.selected = what,
+            Command::Hover(what) => self.hovered = what,
+            Command::OpenPath(path) => self.open_path(&path),
+            Command::SavePath(path) => self.save_path(&path),
+            Command::Sample(key) => {
+                if let Some(sample) = samples::find(key) {
+                    self.take_text(sample.text);
+                }
+            }
+            Command::Repeats(repeats) => self.gpu.repeats = repeats,
+            Command::DropProblem => self.gpu.problem = None,
+            Command::CompareOnce if self.running || self.compared_generation == self.generation => {}
+            Command::CompareOnce | Command::Compare => self.compare(),
+            Command::Retry(part) => self.retry(part),
+            Command::Show(panel) => {
+                self.dock.make_active(|_, tile| matches!(tile, egui_tiles::Tile::Pane(pane) if *pane == panel));
+                if panel == Panel::Compare && self.compared.is_empty() {
+                    self.compare();
+                }
+            }
+            choice => self.choose(choice),
+        }
+    }
+
+    fn act(&mut self, ctx: &Context, action: Action) {
+        if let Some(shown) = &self.shown
+            && self.states.timeline.act(action, shown, self.selected)
+        {
+            return;
+        }
+        match action {
+            Action::Run => self.run(),
+            Action::RunGpu => self.measure(),
+            Action::Cancel => self.stop(),
+            Action::Sources => self.states.timeline.sources = self.next_sources(),
+            Action::Undo => self.travel(true),
+            Action::Redo => self.travel(false),
+            Action::Open => self.chrome.ask_open(),
+            Action::Save => self.chrome.ask_save(&self.spec.name),
+            Action::Clear => self.replace(BatchSpec::empty(self.spec.shape)),
+            Action::Appearance => ctx.set_theme(if ctx.theme() == Theme::Dark { Theme::Light } else { Theme::Dark }),
+            Action::Colour => self.by_tile = !self.by_tile,
+            Action::Palette => self.chrome.toggle_palette(),
+            Action::Keys => self.chrome.keys = !self.chrome.keys,
+            Action::Layout => self.dock = default_dock(),
+            Action::Deselect if self.chrome.close() => {}
+            Action::Deselect if self.is_running() || self.is_measuring() => self.stop(),
+            Action::Deselect => {
+                self.selected = Selection::None;
+                self.states.timeline.range = None;
+            }
+            other => self.selected = self.moved(other),
+        }
+    }
+}

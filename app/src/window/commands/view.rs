@@ -1,0 +1,89 @@
+//! What is looked at: selection, sources, and parts that are drawn again.
+
+use engine::capture::Source;
+use engine::units::{NodeIdx, PackIdx};
+
+use crate::runs::shown::{Shown, Sources};
+use crate::window::app::App;
+use crate::window::commands::table::Action;
+use crate::window::dock::default_dock;
+use crate::window::panel::Part;
+use crate::window::selection::{Lit, Selection};
+
+impl App {
+    /// Both, then each alone.
+    pub(in crate::window) fn next_sources(&self) -> Sources {
+        match self.states.timeline.sources {
+            Sources::Both => Sources::Only(Source::Measured),
+            Sources::Only(Source::Measured) => Sources::Only(Source::Simulated),
+            Sources::Only(Source::Simulated) => Sources::Both,
+        }
+    }
+
+    /// The selection after a step along the lane or the chain.
+    pub(in crate::window) fn moved(&self, action: Action) -> Selection {
+        let Some(shown) = &self.shown else { return self.selected };
+        match (action, self.selected) {
+            (Action::Previous | Action::Next, Selection::Cta(source, at)) => {
+                let mut lanes = shown.run(source).map(|run| run.lanes.lanes.iter()).into_iter().flatten();
+                let lane = lanes.find(|lane| lane.spans.contains(&at));
+                let to = if action == Action::Next { at + 1 } else { at.saturating_sub(1) };
+                Selection::Cta(source, if lane.is_some_and(|lane| lane.spans.contains(&to)) { to } else { at })
+            }
+            (Action::Up, what @ Selection::Cta(..)) => Lit::of(what, shown).pack.map_or(self.selected, Selection::Pack),
+            (Action::Up, Selection::Pack(pack)) => {
+                shown.nodes_of_packs.get(pack.at()).map_or(Selection::None, |node| Selection::Node(*node))
+            }
+            (Action::Up, Selection::Node(node)) => {
+                let above = shown.planned.tree.nodes.get(node.at()).and_then(|found| found.parent);
+                above.map_or(self.selected, Selection::Node)
+            }
+            (Action::Down, Selection::Node(node)) => {
+                let pack = shown.nodes_of_packs.iter().position(|of| *of == node);
+                pack.map_or(self.selected, |pack| Selection::Pack(PackIdx::from(pack)))
+            }
+            (Action::Down, Selection::Pack(pack)) => {
+                let Some(run) = shown.runs(self.states.timeline.sources).next() else { return self.selected };
+                let span = run.lanes.entities.iter().position(|of| of.pack() == Some(pack));
+                span.map_or(self.selected, |span| Selection::Cta(run.source(), span))
+            }
+            (Action::Down, Selection::None) => Selection::Node(NodeIdx(0)),
+            (_, same) => same,
+        }
+    }
+
+    /// Lets a part of the window be drawn again that failed, from a state that it did not leave half changed.
+    pub(in crate::window) fn retry(&mut self, part: Part) {
+        self.guard.retry(part);
+        self.renew(part);
+    }
+
+    pub(in crate::window) fn renew(&mut self, part: Part) {
+        match part {
+            Part::Panel(panel) => self.states.reset(panel),
+            Part::Panels => self.dock = default_dock(),
+            Part::Overlays => _ = self.chrome.close(),
+            Part::Toolbar | Part::Banner => {}
+        }
+    }
+
+    /// Another run is shown: what failed on the one before gets another chance.
+    pub(in crate::window) fn retry_all(&mut self) {
+        for part in self.guard.retry_all() {
+            self.renew(part);
+        }
+    }
+
+    /// A selection that the new plan does not have is dropped; a CTA of another run always.
+    pub(in crate::window) fn keep_selection(&mut self, shown: &Shown) {
+        let there = match self.selected {
+            Selection::Node(node) => node.at() < shown.planned.tree.nodes.len(),
+            Selection::Pack(pack) => pack.at() < shown.nodes_of_packs.len(),
+            Selection::None => true,
+            Selection::Cta(..) => false,
+        };
+        if !there {
+            self.selected = Selection::None;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What panels see of the window in one frame, and how they ask for changes.
+
+use std::cell::RefCell;
+
+use egui::Color32;
+use engine::session::PlanOptions;
+use engine::units::PackIdx;
+use engine::workload::BatchSpec;
+
+use crate::runs::compared::Compared;
+use crate::runs::measurement::Measurement;
+use crate::runs::shown::Shown;
+use crate::theme::Tokens;
+use crate::timeline::colour::entity_colour;
+use crate::timeline::lanes::Entity;
+use crate::window::command::Command;
+use crate::window::selection::{Lit, Selection};
+
+/// How loud a log line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// For the record.
+    Info,
+    /// Something to know.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// Everything that a panel may read in one frame.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    /// The batch as edited.
+    pub spec: &'a BatchSpec,
+    /// What it is planned with.
+    pub options: &'a PlanOptions,
+    /// The last good plan and run.
+    pub shown: Option<&'a Shown>,
+    /// Whether that is older than the batch as edited.
+    pub stale: bool,
+    /// Ways side by side.
+    pub compared: &'a [Compared],
+    /// Measured runs of this and of earlier plans, newest last.
+    pub kept: &'a [Measurement],
+    /// The selection.
+    pub selected: Lit,
+    /// What the pointer was on in the last frame.
+    pub hovered: Lit,
+    /// CTAs coloured by tile instead of by pack.
+    pub by_tile: bool,
+    /// Log lines.
+    pub log: &'a [(Level, String)],
+    /// Colours.
+    pub tokens: &'static Tokens,
+    /// Commands of this frame.
+    pub commands: &'a RefCell<Vec<Command>>,
+}
+
+impl Frame<'_> {
+    /// Sends a command to the logic pass.
+    pub fn send(&self, command: Command) {
+        self.commands.borrow_mut().push(command);
+    }
+
+    /// Selects on click, hovers under the pointer.
+    pub fn link(&self, response: &egui::Response, what: Selection) {
+        if response.clicked() {
+            self.send(Command::Select(what));
+        }
+        if response.hovered() {
+            self.send(Command::Hover(what));
+        }
+    }
+
+    /// Colour of what a CTA stands for: of a pack that of its tree node, or of its tile.
+    pub fn entity_colour(&self, shown: &Shown, entity: Entity) -> Color32 {
+        entity_colour(self.tokens, &shown.planned.plan, entity, self.by_tile)
+    }
+
+    /// Whether the pack of a CTA is lit by selection or hover.
+    pub fn lights(&self, shown: &Shown, entity: Entity) -> bool {
+        let node = |pack: PackIdx| shown.nodes_of_packs.get(pack.at()).map(|node| (pack, *node));
+        entity
+            .pack()
+            .and_then(node)
+            .is_some_and(|(pack, node)| self.selected.has_pack(pack, node) || self.hovered.has_pack(pack, node))
+    }
+}
