@@ -1,5 +1,5 @@
-//! Import directions: within the engine a module may use only those left of it, and packages use
-//! only what the architecture gives them.
+//! Import directions: within the engine and within the app a module may use only those left of it, and packages
+//! use only what the architecture gives them.
 
 use crate::Fault;
 use crate::sources::Source;
@@ -25,6 +25,13 @@ const STEPS: [&[&str]; 16] = [
     &["replan"],
 ];
 
+/// Rooms of the app from left to right.
+const ROOMS: [&[&str]; 7] =
+    [&["paths", "samples", "theme"], &["timeline"], &["runs"], &["picture"], &["jobs"], &["window"], &["cli"]];
+
+/// (folder, its modules in order).
+const ORDERS: [(&str, &[&[&str]]); 2] = [("engine/src/", &STEPS), ("app/src/", &ROOMS)];
+
 /// (folder, crates that its sources may not name).
 const FORBIDDEN: [(&str, &[&str]); 5] = [
     ("engine/", &["egui", "eframe", "packscope", "cudarc", "libloading"]),
@@ -37,8 +44,10 @@ const FORBIDDEN: [(&str, &[&str]); 5] = [
 pub(crate) fn check(sources: &[Source]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for source in sources.iter().filter(|source| source.is_rust()) {
-        if let Some(module) = engine_module(&source.path) {
-            faults.extend(engine_imports(source, module));
+        for (folder, order) in ORDERS {
+            if let Some(module) = module_in(folder, &source.path) {
+                faults.extend(imports_against(order, source, module));
+            }
         }
         for (folder, crates) in FORBIDDEN {
             if source.path.starts_with(folder) {
@@ -49,19 +58,19 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Fault> {
     faults
 }
 
-/// `pack` for `engine/src/pack/pat.rs` and for `engine/src/pack.rs`; none for `lib.rs`.
-fn engine_module(path: &str) -> Option<&str> {
-    let rest = path.strip_prefix("engine/src/")?;
+/// `pack` for `engine/src/pack/pat.rs` and for `engine/src/pack.rs`; none for the roots of a crate.
+fn module_in<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
+    let rest = path.strip_prefix(folder)?;
     let module = rest.split('/').next()?.trim_end_matches(".rs");
-    (module != "lib").then_some(module)
+    (!["lib", "main"].contains(&module)).then_some(module)
 }
 
-fn step_of(module: &str) -> Option<usize> {
-    STEPS.iter().position(|step| step.contains(&module))
+fn step_of(order: &[&[&str]], module: &str) -> Option<usize> {
+    order.iter().position(|step| step.contains(&module))
 }
 
-fn engine_imports(source: &Source, module: &str) -> Vec<Fault> {
-    let Some(own) = step_of(module) else {
+fn imports_against(order: &[&[&str]], source: &Source, module: &str) -> Vec<Fault> {
+    let Some(own) = step_of(order, module) else {
         return vec![Fault::at(
             source,
             1,
@@ -74,7 +83,7 @@ fn engine_imports(source: &Source, module: &str) -> Vec<Fault> {
             continue;
         }
         for used in paths_after(line, "crate::") {
-            let allowed = used == module || step_of(used).is_none_or(|step| step < own);
+            let allowed = used == module || step_of(order, used).is_none_or(|step| step < own);
             if !allowed {
                 faults.push(Fault::at(
                     source,
@@ -136,6 +145,15 @@ mod tests {
         assert_eq!(faults("engine/src/metrics/traffic.rs", "use crate::backend::Cancel;"), 0);
         assert_eq!(faults("engine/src/plan/build.rs", "use crate::session;\nuse crate::units::Nanos;"), 1);
         assert_eq!(faults("engine/src/fancy.rs", ""), 1);
+    }
+
+    #[test]
+    fn a_room_that_looks_right_of_itself_is_found() {
+        assert_eq!(faults("app/src/picture/timeline.rs", "use crate::window::frame::Frame;"), 1);
+        assert_eq!(faults("app/src/window/app.rs", "fn f() { crate::cli::main(); }"), 1);
+        assert_eq!(faults("app/src/cli/commands/view.rs", "use crate::window::{self, Opening};"), 0);
+        assert_eq!(faults("app/src/attic/mod.rs", ""), 1);
+        assert_eq!(faults("app/src/main.rs", "fn main() {}"), 0);
     }
 
     #[test]

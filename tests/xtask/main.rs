@@ -1,9 +1,10 @@
 //! `cargo xtask`: everything that must hold of the tree, in one command.
 //!
-//! Formatting, lints and documentation come from cargo's own tools; import directions, sizes,
+//! Formatting, lints and documentation come from cargo's own tools; import directions and circles, sizes,
 //! headers, the top level and forbidden dependencies are read from the sources here. The tests are
 //! `cargo test --workspace`, as always.
 
+mod circles;
 mod dependencies;
 mod imports;
 mod layout;
@@ -31,6 +32,7 @@ fn run() -> Result<()> {
     std::env::set_current_dir(&root).context("entering the workspace")?;
     let sources = sources::read(&root)?;
     let mut faults = imports::check(&sources);
+    faults.extend(circles::check(&sources));
     faults.extend(sizes::check(&sources));
     faults.extend(layout::check(&root, &sources)?);
     faults.extend(dependencies::check()?);
