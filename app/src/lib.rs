@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! paths samples theme    where files live, the batches that come with it, colours and type
+//! document               what a person works on, with its history
 //! timeline               lanes, gaps, layout, colours: pure geometry
 //! runs                   what came back: run, shown, measurement, compared
 //! picture                the same geometry as SVG and PNG, without a display
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod document;
 pub mod jobs;
 pub mod paths;
 pub mod picture;

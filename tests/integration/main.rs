@@ -50,5 +50,6 @@ mod window;
 mod window_damage;
 mod window_figures;
 mod window_gpu;
+mod window_history;
 mod window_images;
 mod window_open;

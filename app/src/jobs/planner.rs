@@ -14,6 +14,7 @@ use engine::plan::{Strategy, hybrid};
 use engine::session::{self, PlanOptions, Planned, RunOptions};
 use engine::workload::BatchSpec;
 
+use crate::document::Document;
 use crate::jobs::mishap;
 use crate::jobs::mishap::Mishap;
 use crate::runs::compared::{Compared, Matched, Way};
@@ -43,12 +44,8 @@ pub enum Task {
 pub struct Job {
     /// Number of the edit that it belongs to.
     pub generation: u64,
-    /// The batch.
-    pub spec: Arc<BatchSpec>,
-    /// What to plan with.
-    pub options: PlanOptions,
-    /// State of L2 at the start of a run.
-    pub l2: L2State,
+    /// The document as it was then.
+    pub document: Document,
     /// What to do.
     pub task: Task,
     /// Stops it.
@@ -126,7 +123,7 @@ fn by_our_fault(mishap: &Mishap) -> String {
 fn work(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
     let done = match &job.task {
         Task::Compare => return compare(job, tell),
-        Task::Plan => run(&job.spec, &job.options, job.l2, &job.cancel)
+        Task::Plan => run(&job.document.spec, &job.document.options, job.document.l2, &job.cancel)
             .map(|(shown, problem)| Event::Done(job.generation, Box::new(shown), problem)),
         Task::Match { planned, measured, simulated } => beside(planned, measured, simulated.as_ref(), &job.cancel)
             .map(|matched| Event::Matched(job.generation, Ok(matched))),
@@ -208,11 +205,12 @@ pub fn ways(spec: &BatchSpec, options: &PlanOptions) -> Vec<PlanOptions> {
 }
 
 fn compare(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
-    let ways = ways(&job.spec, &job.options);
+    let document = &job.document;
+    let ways = ways(&document.spec, &document.options);
     for way in &ways {
         let name = format!("{} · {}", way.scheduler, way.strategy.name());
         // A way that panics is one that there is no run of; the others have theirs.
-        let outcome = match mishap::catch(|| run(&job.spec, way, job.l2, &job.cancel)) {
+        let outcome = match mishap::catch(|| run(&document.spec, way, document.l2, &job.cancel)) {
             Err(mishap) => Err(by_our_fault(&mishap)),
             Ok(Ok((_, Some(problem)))) => Err(problem),
             Ok(Ok((Shown { simulated: Some(run), traffic, .. }, None))) => Ok(Way { run, issued: traffic.issued() }),

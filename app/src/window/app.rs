@@ -10,6 +10,8 @@ use engine::capture::L2State;
 use engine::session::PlanOptions;
 use engine::workload::{AttentionShape, BatchSpec};
 
+use crate::document::Document;
+use crate::document::history::{Gesture, History};
 use crate::jobs::machine::{Gpu, Machine, ThisMachine};
 use crate::jobs::measuring::Measuring;
 use crate::jobs::mishap::Mishap;
@@ -30,10 +32,10 @@ use crate::{samples, theme};
 
 /// The window.
 pub struct App {
-    pub(super) spec: Arc<BatchSpec>,
-    pub(super) options: PlanOptions,
-    pub(super) undo: Vec<Arc<BatchSpec>>,
-    pub(super) redo: Vec<Arc<BatchSpec>>,
+    pub(super) document: Document,
+    pub(super) history: History,
+    /// The drag or the field that edits of this frame belong to.
+    pub(super) gesture: Option<Gesture>,
     pub(super) shown: Option<Box<Shown>>,
     pub(super) compared: Vec<Compared>,
     pub(super) ways: usize,
@@ -43,7 +45,6 @@ pub struct App {
     pub(super) cancel: Cancel,
     pub(super) running: bool,
     pub(super) comparing: bool,
-    pub(super) l2: L2State,
     pub(super) gpu: Measuring,
     pub(super) waiting: Vec<Job>,
     pub(super) worker: Worker,
@@ -62,7 +63,7 @@ pub struct App {
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("App")
-            .field("spec", &self.spec.name)
+            .field("spec", &self.document.spec.name)
             .field("generation", &self.generation)
             .finish_non_exhaustive()
     }
@@ -89,10 +90,13 @@ impl App {
         let wake = ctx.clone();
         let gpu = Measuring::new(Gpu::start(machine, move || wake.request_repaint())?);
         let mut app = Self {
-            spec: Arc::new(BatchSpec::empty(AttentionShape::default())),
-            options: PlanOptions::new(device),
-            undo: Vec::new(),
-            redo: Vec::new(),
+            document: Document {
+                spec: Arc::new(BatchSpec::empty(AttentionShape::default())),
+                options: PlanOptions::new(device),
+                l2: L2State::Cold,
+            },
+            history: History::default(),
+            gesture: None,
             shown: None,
             compared: Vec::new(),
             ways: 0,
@@ -102,7 +106,6 @@ impl App {
             cancel: Cancel::default(),
             running: false,
             comparing: false,
-            l2: L2State::Cold,
             gpu,
             waiting: Vec::new(),
             worker,
@@ -122,7 +125,7 @@ impl App {
             Opening::Batch(spec) => app.open(*spec),
             Opening::Capture(loaded) => app.show_capture(*loaded),
         });
-        app.undo.clear();
+        app.history = History::default();
         Ok(app)
     }
 
@@ -134,6 +137,16 @@ impl App {
     /// The last good plan and run.
     pub fn shown(&self) -> Option<&Shown> {
         self.shown.as_deref()
+    }
+
+    /// The document.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Name of the step that undo takes back.
+    pub fn undoes(&self) -> Option<&str> {
+        self.history.undoes()
     }
 
     /// The selection.
@@ -178,6 +191,9 @@ impl App {
         for command in self.commands.take() {
             self.guarded(|app| app.apply(ctx, command));
         }
+        if self.gesture.is_none() {
+            self.history.seal();
+        }
         let failed = self.guard.untold();
         self.log.extend(failed.into_iter().map(|text| (Level::Error, text)));
         let waiting = std::mem::take(&mut self.waiting);
@@ -207,8 +223,8 @@ impl App {
         let tokens = theme::of(ui.ctx());
         let blocked = self.gpu_blocked();
         let frame = Frame {
-            spec: &self.spec,
-            options: &self.options,
+            spec: &self.document.spec,
+            options: &self.document.options,
             shown: self.shown.as_deref(),
             stale: self.shown_generation != self.generation,
             compared: &self.compared,
@@ -224,13 +240,14 @@ impl App {
             running: self.running,
             comparing: self.comparing.then_some((self.compared.len(), self.ways)),
             problem: self.problem.as_deref(),
-            can_undo: !self.undo.is_empty(),
+            undoes: self.history.undoes(),
+            redoes: self.history.redoes(),
             blocked: blocked.as_deref(),
             measuring: self.gpu.going.as_ref().map(|going| going.line.as_str()),
             gpu_problem: self.gpu.problem.as_deref(),
             gpu: self.gpu.found.as_ref().and_then(|found| found.as_ref().ok()),
             repeats: self.gpu.repeats,
-            l2: self.l2,
+            l2: self.document.l2,
         };
         let guard = &self.guard;
         guard.edge(ui, &frame, Part::Toolbar, |ui| chrome::top(ui, &frame, &status));
@@ -241,11 +258,18 @@ impl App {
             });
         });
         guard.edge(ui, &frame, Part::Overlays, |ui| chrome::windows(ui, &frame, &mut self.chrome));
+        self.gesture = gesture(ui.ctx());
         // What was sent while drawing is done by the next logic pass, without waiting for another event.
         if self.commands.get_mut().iter().any(|command| !matches!(command, Command::Hover(_))) {
             ui.ctx().request_repaint();
         }
     }
+}
+
+/// The widget that is dragged or typed in: its edits are one step of the history.
+fn gesture(ctx: &Context) -> Option<Gesture> {
+    let typed = || ctx.memory(egui::Memory::focused).filter(|_| ctx.text_edit_focused());
+    ctx.dragged_id().or_else(typed).map(|id| Gesture(id.value()))
 }
 
 impl eframe::App for App {

@@ -11,7 +11,7 @@ use engine::plan::hybrid::{PodChoice, has_kernels};
 use crate::jobs::machine::Found;
 use crate::runs::shown::Sources;
 use crate::window::command::Command;
-use crate::window::commands::table::{Action, COMMANDS, GROUPS, RUN_GPU};
+use crate::window::commands::table::{Action, COMMANDS, Entry, GROUPS, RUN_GPU};
 use crate::window::frame::Frame;
 use crate::window::panel::Panel;
 
@@ -21,7 +21,9 @@ pub(super) struct Status<'a> {
     pub(super) running: bool,
     pub(super) comparing: Option<(usize, usize)>,
     pub(super) problem: Option<&'a str>,
-    pub(super) can_undo: bool,
+    /// Names of the steps that undo and redo travel over.
+    pub(super) undoes: Option<&'a str>,
+    pub(super) redoes: Option<&'a str>,
     /// Why nothing can run on the GPU.
     pub(super) blocked: Option<&'a str>,
     /// What a run on the GPU is at.
@@ -30,6 +32,18 @@ pub(super) struct Status<'a> {
     pub(super) gpu: Option<&'a Found>,
     pub(super) repeats: u32,
     pub(super) l2: L2State,
+}
+
+impl Status<'_> {
+    /// The name of an entry, undo and redo with what they travel over, and whether it can be chosen.
+    fn entry(&self, entry: &Entry) -> (String, bool) {
+        let step = match entry.action {
+            Action::Undo => self.undoes,
+            Action::Redo => self.redoes,
+            _ => return (entry.name.to_owned(), true),
+        };
+        (step.map_or_else(|| entry.name.to_owned(), |step| format!("{} {step}", entry.name)), step.is_some())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +112,9 @@ fn menus(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
         ui.menu_button(group, |ui| {
             for entry in COMMANDS.iter().filter(|entry| entry.group == group) {
                 let blocked = status.blocked.filter(|_| entry.action == Action::RunGpu);
-                let enabled = blocked.is_none() && (entry.action != Action::Undo || status.can_undo);
-                let button = egui::Button::new(entry.name).shortcut_text(entry.keys_text(ui.ctx()));
+                let (name, possible) = status.entry(entry);
+                let enabled = blocked.is_none() && possible;
+                let button = egui::Button::new(name).shortcut_text(entry.keys_text(ui.ctx()));
                 if ui.add_enabled(enabled, button).on_disabled_hover_text(blocked.unwrap_or_default()).clicked() {
                     frame.send(Command::Act(entry.action));
                 }
@@ -186,7 +201,11 @@ fn choices(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     shown.response.labelled_by(label);
     if options.scheduler == "pat" {
         let mut value = options.pack.split_constant;
-        let drag = egui::DragValue::new(&mut value).range(0.01..=1000.0).speed(0.05).prefix("split ");
+        let drag = egui::DragValue::new(&mut value)
+            .clamp_existing_to_range(false)
+            .range(0.01..=1000.0)
+            .speed(0.05)
+            .prefix("split ");
         if ui
             .add(drag)
             .on_hover_text("a child is split off when this × its requests is below its parent's tokens")

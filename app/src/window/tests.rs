@@ -79,7 +79,7 @@ fn a_panel_that_panics_says_so_in_its_place_and_the_rest_lives() {
         for other in others {
             send(&mut window, Command::Show(other));
         }
-        assert_eq!(app(&mut window).spec.name, panel.title(), "the batch is kept");
+        assert_eq!(app(&mut window).document.spec.name, panel.title(), "the batch is kept");
         assert!(app(&mut window).shown().unwrap().simulated.is_some());
     }
 }
@@ -101,7 +101,7 @@ fn a_failed_panel_is_drawn_again_when_asked_to_and_when_another_run_is_shown() {
 #[test]
 fn a_job_that_panics_keeps_the_batch_and_the_last_good_run_and_the_thread() {
     let mut window = open();
-    let scheduler = app(&mut window).options.scheduler.clone();
+    let scheduler = app(&mut window).document.options.scheduler.clone();
     let before = app(&mut window).shown().unwrap().plan_digest;
     send(&mut window, Command::Edit(Box::new(named(&scheduler))));
     assert!(!app(&mut window).is_running());
@@ -110,7 +110,7 @@ fn a_job_that_panics_keeps_the_batch_and_the_last_good_run_and_the_thread() {
     assert!(problem.contains("mishap.rs:"), "it says where: {problem}");
     assert_eq!(errors(&mut window, "tripped over"), 1);
     window.get_by_label_contains("last batch that worked");
-    assert_eq!(app(&mut window).spec.name, scheduler);
+    assert_eq!(app(&mut window).document.spec.name, scheduler);
     assert_eq!(app(&mut window).shown().unwrap().plan_digest, before);
     send(&mut window, Command::Edit(Box::new(named("good again"))));
     assert_eq!(app(&mut window).problem(), None);

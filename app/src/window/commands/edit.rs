@@ -1,78 +1,83 @@
-//! Changes of the batch and of what it is planned with, and taking them back.
+//! Edits of the document, and taking them back.
 
 use std::sync::Arc;
 
 use engine::plan::Strategy;
 use engine::workload::{BatchSpec, Scene};
 
+use crate::document::Document;
+use crate::document::edit::Edit;
 use crate::window::app::App;
 use crate::window::command::Command;
 use crate::window::frame::Level;
 
-/// Steps that can be undone.
-const UNDO: usize = 200;
-
 impl App {
-    pub(in crate::window) fn choose(&mut self, choice: Command) {
-        match choice {
-            Command::Scheduler(name) => self.options.scheduler = name,
-            Command::Strategy(strategy) => self.options.strategy = strategy,
-            Command::Pod(choice) => self.options.pod = choice,
-            Command::Tile(tile) => self.options.tile = tile,
-            Command::SplitConstant(value) => self.options.pack.split_constant = value,
-            Command::L2(l2) => self.l2 = l2,
+    /// The edit that a command asks for, where it asks for one.
+    pub(in crate::window) fn edit_of(&mut self, command: Command) -> Option<Edit> {
+        Some(match command {
+            Command::Edit(spec) => Edit::Batch(Arc::from(spec)),
+            Command::Scheduler(name) => Edit::Scheduler(name),
+            Command::Strategy(strategy) => Edit::Strategy(strategy),
+            Command::Pod(choice) => Edit::Pod(choice),
+            Command::Tile(tile) => Edit::Tile(tile),
+            Command::SplitConstant(value) => Edit::SplitConstant(value),
+            Command::L2(l2) => Edit::L2(l2),
             Command::Device(key) => match (engine::hw::find(&key), self.gpu.device()) {
-                (Ok(device), _) => self.options.device = device.clone(),
-                (Err(_), Some(device)) if device.key == key => self.options.device = device.clone(),
-                (Err(error), _) => self.fail(&error.to_string()),
+                (Ok(device), _) => Edit::Device(Box::new(device.clone())),
+                (Err(_), Some(device)) if device.key == key => Edit::Device(Box::new(device.clone())),
+                (Err(error), _) => {
+                    self.fail(&error.to_string());
+                    return None;
+                }
             },
-            _ => return,
-        }
-        self.run();
+            _ => return None,
+        })
     }
 
-    /// Makes `spec` the batch, with the one before kept for undo.
-    pub(in crate::window) fn replace(&mut self, spec: BatchSpec) {
-        self.undo.push(std::mem::replace(&mut self.spec, Arc::new(spec)));
-        if self.undo.len() > UNDO {
-            self.undo.remove(0);
+    /// Edits the document and plans it; what changes nothing plans nothing.
+    pub(in crate::window) fn edit(&mut self, edit: Edit) {
+        if self.history.edit(&mut self.document, edit, self.gesture) {
+            self.run();
         }
-        self.redo.clear();
-        self.run();
     }
 
     pub(in crate::window) fn travel(&mut self, back: bool) {
-        let (from, to) = if back { (&mut self.undo, &mut self.redo) } else { (&mut self.redo, &mut self.undo) };
-        if let Some(spec) = from.pop() {
-            to.push(std::mem::replace(&mut self.spec, spec));
+        let (history, document) = (&mut self.history, &mut self.document);
+        let (name, what) =
+            if back { (history.undo(document), "undone") } else { (history.redo(document), "done again") };
+        if let Some(name) = name {
+            self.log.push((Level::Info, format!("{what}: {name}")));
             self.run();
         }
     }
 
     /// Shows a batch from a file with the device and choice that its text speaks of.
     pub(in crate::window) fn open(&mut self, mut spec: BatchSpec) {
-        if let Some(scene) = spec.scene.take() {
-            self.set_scene(&spec.name, &scene);
+        let scene = spec.scene.take();
+        let mut document = Document { spec: Arc::new(spec), ..self.document.clone() };
+        if let Some(scene) = scene {
+            self.set_scene(&mut document, &scene);
         }
-        self.replace(spec);
+        self.history.edit(&mut self.document, Edit::Whole(Box::new(document)), None);
+        self.run();
     }
 
-    pub(in crate::window) fn set_scene(&mut self, name: &str, scene: &Scene) {
-        let mut told = Vec::new();
+    fn set_scene(&mut self, document: &mut Document, scene: &Scene) {
+        let (mut told, options) = (Vec::new(), &mut document.options);
         if let Some(device) = scene.device.as_deref().and_then(|key| engine::hw::find(key).ok()) {
-            self.options.device = device.clone();
+            options.device = device.clone();
             told.push(device.key.clone());
         }
         if let Some(scheduler) = scene.scheduler.as_deref().and_then(|name| engine::pack::find(name).ok()) {
-            scheduler.name().clone_into(&mut self.options.scheduler);
+            scheduler.name().clone_into(&mut options.scheduler);
             told.push(scheduler.name().to_owned());
         }
         if let Some(strategy) = scene.strategy.as_deref().and_then(|name| name.parse::<Strategy>().ok()) {
-            self.options.strategy = strategy;
+            options.strategy = strategy;
             told.push(strategy.name().to_owned());
         }
         if !told.is_empty() {
-            self.log.push((Level::Info, format!("{name}: shown with {}", told.join(", "))));
+            self.log.push((Level::Info, format!("{}: shown with {}", document.spec.name, told.join(", "))));
         }
     }
 }

@@ -7,6 +7,8 @@ use engine::cancel::Cancel;
 use engine::capture::{Loaded, write_atomically};
 use engine::workload::BatchSpec;
 
+use crate::document::Document;
+use crate::document::edit::Edit;
 use crate::runs::compared::Way;
 use crate::runs::headline;
 use crate::runs::shown::Shown;
@@ -30,15 +32,15 @@ impl App {
             Ok(Opened::Batch(spec)) => self.open(*spec),
             Ok(Opened::Device(device)) => {
                 self.log.push((Level::Info, format!("the device is now {}, from {}", device.name, path.display())));
-                self.options.device = *device;
-                self.run();
+                self.edit(Edit::Device(device));
             }
             Err(problem) => self.fail(&problem),
         }
     }
 
     pub(in crate::window) fn save_path(&mut self, path: &Path) {
-        let saved = self.spec.to_ron().and_then(|text| write_atomically(path, "writing the batch", text.as_bytes()));
+        let saved =
+            self.document.spec.to_ron().and_then(|text| write_atomically(path, "writing the batch", text.as_bytes()));
         match saved {
             Ok(()) => self.log.push((Level::Info, format!("saved {}", path.display()))),
             Err(error) => self.fail(&error.to_string()),
@@ -59,8 +61,12 @@ impl App {
                 self.retry_all();
                 (self.running, self.comparing, self.gpu.matching, self.problem) = (false, false, false, None);
                 self.compared.clear();
-                self.undo.push(std::mem::replace(&mut self.spec, Arc::clone(&shown.planned.spec)));
-                self.options = (*shown.planned.options).clone();
+                let document = Document {
+                    spec: Arc::clone(&shown.planned.spec),
+                    options: (*shown.planned.options).clone(),
+                    l2: shown.measured.as_ref().map_or(self.document.l2, |run| run.capture.times.l2),
+                };
+                self.history.edit(&mut self.document, Edit::Whole(Box::new(document)), None);
                 self.selected = Selection::None;
                 self.states.timeline.window = None;
                 let measured = shown.measured.clone();
@@ -68,7 +74,6 @@ impl App {
                 let issued = shown.traffic.issued();
                 self.shown = Some(Box::new(shown));
                 if let Some(run) = measured {
-                    self.l2 = run.capture.times.l2;
                     self.log.push((Level::Info, format!("opened a capture: {}", headline::sentence(&run.capture))));
                     self.keep(&planned, Way { run, issued });
                     self.attach();

@@ -27,7 +27,7 @@ const KEPT: usize = 24;
 impl App {
     /// Asks for a run of the shown plan; of the one being made, once it is there.
     pub(in crate::window) fn measure(&mut self) {
-        if let Some(reason) = self.gpu.blocked(&self.options.device) {
+        if let Some(reason) = self.gpu.blocked(&self.document.options.device) {
             self.log.push((Level::Warning, format!("no run on the GPU: {reason}")));
             return;
         }
@@ -44,7 +44,7 @@ impl App {
             return self.gpu_failed("the batch is empty: there is nothing to run on the GPU");
         }
         let cancel = Cancel::default();
-        let job = machine::Job { planned, repeats: self.gpu.repeats, l2: self.l2, cancel: cancel.clone() };
+        let job = machine::Job { planned, repeats: self.gpu.repeats, l2: self.document.l2, cancel: cancel.clone() };
         if self.gpu.thread.submit(job) {
             self.gpu.going = Some(Going { cancel, line: "waiting for the GPU".to_owned() });
         } else {
@@ -117,7 +117,7 @@ impl App {
 
     /// Shows the newest measured run of the shown plan, if there is one.
     pub(in crate::window) fn attach(&mut self) -> bool {
-        let l2 = self.l2;
+        let l2 = self.document.l2;
         let Some(shown) = &mut self.shown else { return false };
         let Some(found) = self.gpu.kept.iter().rfind(|kept| kept.is_of(shown, l2)) else { return false };
         let run = Arc::clone(&found.way.run);
@@ -179,7 +179,7 @@ impl App {
 
     /// Why no run on the GPU can be asked for; `None` where one can.
     pub fn gpu_blocked(&self) -> Option<String> {
-        self.gpu.blocked(&self.options.device)
+        self.gpu.blocked(&self.document.options.device)
     }
 
     /// What the last run on the GPU failed with, while it stands.

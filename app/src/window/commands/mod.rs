@@ -7,6 +7,8 @@ mod run;
 pub mod table;
 mod view;
 
+use std::sync::Arc;
+
 use egui::{Context, Theme};
 use engine::workload::BatchSpec;
 
@@ -16,13 +18,13 @@ use super::command::Command;
 use super::dock::default_dock;
 use super::panel::Panel;
 use super::selection::Selection;
+use crate::document::edit::Edit;
 use crate::samples;
 
 impl App {
     pub(in crate::window) fn apply(&mut self, ctx: &Context, command: Command) {
         match command {
             Command::Act(action) => self.act(ctx, action),
-            Command::Edit(spec) => self.replace(*spec),
             Command::Select(what) => self.selected = what,
             Command::Hover(what) => self.hovered = what,
             Command::OpenPath(path) => self.open_path(&path),
@@ -43,7 +45,11 @@ impl App {
                     self.compare();
                 }
             }
-            choice => self.choose(choice),
+            other => {
+                if let Some(edit) = self.edit_of(other) {
+                    self.edit(edit);
+                }
+            }
         }
     }
 
@@ -61,8 +67,8 @@ impl App {
             Action::Undo => self.travel(true),
             Action::Redo => self.travel(false),
             Action::Open => self.chrome.ask_open(),
-            Action::Save => self.chrome.ask_save(&self.spec.name),
-            Action::Clear => self.replace(BatchSpec::empty(self.spec.shape)),
+            Action::Save => self.chrome.ask_save(&self.document.spec.name),
+            Action::Clear => self.edit(Edit::Batch(Arc::new(BatchSpec::empty(self.document.spec.shape)))),
             Action::Appearance => ctx.set_theme(if ctx.theme() == Theme::Dark { Theme::Light } else { Theme::Dark }),
             Action::Colour => self.by_tile = !self.by_tile,
             Action::Palette => self.chrome.toggle_palette(),

@@ -1,7 +1,5 @@
 //! Jobs of the engine thread: asking for them, stopping them, taking what they tell.
 
-use std::sync::Arc;
-
 use engine::cancel::Cancel;
 use engine::units::counted;
 
@@ -32,9 +30,7 @@ impl App {
     pub(in crate::window) fn submit(&mut self, task: Task) {
         self.waiting.push(Job {
             generation: self.generation,
-            spec: Arc::clone(&self.spec),
-            options: self.options.clone(),
-            l2: self.l2,
+            document: self.document.clone(),
             task,
             cancel: self.cancel.clone(),
         });

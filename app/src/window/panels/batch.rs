@@ -144,9 +144,14 @@ fn shape(ui: &mut Ui, shape: &mut AttentionShape) {
     });
 }
 
+/// A field of a number. What a file brought stays as it is until a person changes it: drawing edits nothing.
+fn field<Num: egui::emath::Numeric>(value: &mut Num) -> DragValue<'_> {
+    DragValue::new(value).clamp_existing_to_range(false)
+}
+
 fn heads(ui: &mut Ui, name: &str, value: &mut u32) {
     let label = ui.label(name).id;
-    ui.add(DragValue::new(value).range(1..=1024).speed(0.1)).labelled_by(label);
+    ui.add(field(value).range(1..=1024).speed(0.1)).labelled_by(label);
 }
 
 fn pick(ui: &mut Ui, name: &str, value: &mut u32, of: &[u32]) {
@@ -192,10 +197,10 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize
             ui.add_space(12.0 * depth.min(12) as f32);
             let (swatch, _) = ui.allocate_exact_size(egui::vec2(4.0, 14.0), egui::Sense::hover());
             ui.painter().rect_filled(swatch, 1.0, frame.tokens.line);
-            ui.add(DragValue::new(&mut node.repeat).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("copies");
+            ui.add(field(&mut node.repeat).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("copies");
             let step = if node.children.is_empty() { 1 } else { block };
             let mut units = node.tokens / step.max(1);
-            let value = DragValue::new(&mut units).range(1..=(1 << 20) / step.max(1)).speed(1.0);
+            let value = field(&mut units).range(1..=(1 << 20) / step.max(1)).speed(1.0);
             let value = value.custom_formatter(move |v, _| grouped(v as u64 * step)).custom_parser(move |text| {
                 text.replace(',', "").parse::<f64>().ok().map(|tokens| (tokens / step as f64).round())
             });
@@ -204,10 +209,7 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize
             }
             let mut ending = node.ending();
             ui.label(RichText::new("end").color(frame.tokens.faint));
-            if ui
-                .add(DragValue::new(&mut ending).range(0..=10_000).speed(0.1))
-                .on_hover_text("requests that end here")
-                .changed()
+            if ui.add(field(&mut ending).range(0..=10_000).speed(0.1)).on_hover_text("requests that end here").changed()
             {
                 node.requests = Some(ending);
             }
@@ -235,9 +237,8 @@ fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
             match request {
                 RequestSpec::Decode { kv, count } => {
                     ui.label("decode");
-                    ui.add(DragValue::new(count).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("requests");
-                    ui.add(DragValue::new(kv).range(1..=1 << 20).suffix(" KV tokens"))
-                        .on_hover_text("KV tokens of each");
+                    ui.add(field(count).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("requests");
+                    ui.add(field(kv).range(1..=1 << 20).suffix(" KV tokens")).on_hover_text("KV tokens of each");
                 }
                 RequestSpec::Blocks { kv, blocks } => {
                     _ = ui.label(format!("decode {kv} KV tokens in {} listed blocks", blocks.len()));
@@ -245,10 +246,10 @@ fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
                 RequestSpec::Prefill { chunk, kv } => {
                     ui.label(RichText::new("prefill").color(frame.tokens.prefill));
                     let most = *kv;
-                    ui.add(DragValue::new(chunk).range(1..=most)).on_hover_text("query tokens of the chunk");
+                    ui.add(field(chunk).range(1..=most)).on_hover_text("query tokens of the chunk");
                     ui.label("ending at");
                     let least = *chunk;
-                    ui.add(DragValue::new(kv).range(least..=1 << 20)).on_hover_text("KV tokens at its end");
+                    ui.add(field(kv).range(least..=1 << 20)).on_hover_text("KV tokens at its end");
                 }
             }
             if ui.small_button("−").on_hover_text("remove").clicked() {
