@@ -17,6 +17,7 @@ use engine::session::{Planned, RunOptions, Runner, Tell};
 use engine::{Error, Result};
 
 use crate::jobs::mishap;
+use crate::jobs::state::JobId;
 use crate::runs::run::Run;
 
 /// What a run needs of an open GPU. [`Runner`] is one; tests stand in others.
@@ -86,6 +87,8 @@ pub struct Found {
 /// A run to make.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// Its number.
+    pub id: JobId,
     /// The plan.
     pub planned: Planned,
     /// Runs to take the median of.
@@ -101,13 +104,20 @@ pub struct Job {
 pub enum Event {
     /// The GPU, or why there is none.
     Found(Box<Result<Found, String>>),
-    /// What the run is at.
-    Tells(String),
+    /// What a run is at.
+    Tells(JobId, String),
+    /// What came of a run.
+    Ended(JobId, Outcome),
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub enum Outcome {
     /// The run of a plan.
     Measured(Box<Planned>, Box<Run>),
-    /// The run failed.
+    /// It failed.
     Failed(String),
-    /// The run was cancelled.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -134,7 +144,7 @@ impl Gpu {
             let mut open = None;
             while let Ok(job) = inbox.recv() {
                 let outcome = serve(&*machine, &mut open, &job, &tell);
-                tell.event(outcome);
+                tell.event(Event::Ended(job.id, outcome));
             }
         })?;
         Ok(Self { jobs, events })
@@ -160,8 +170,8 @@ impl<W: Fn() + Clone + 'static> Teller<W> {
     }
 
     /// A line of progress, which a run never waits for: one too many is left out.
-    fn line(&self, line: &str) {
-        let _ = self.outbox.try_send(Event::Tells(line.to_owned()));
+    fn line(&self, id: JobId, line: &str) {
+        let _ = self.outbox.try_send(Event::Tells(id, line.to_owned()));
         (self.wake)();
     }
 }
@@ -172,13 +182,13 @@ fn serve<W: Fn() + Clone + 'static>(
     open: &mut Option<Box<dyn RunsPlans>>,
     job: &Job,
     tell: &Teller<W>,
-) -> Event {
+) -> Outcome {
     let start = Instant::now();
     // A driver call that panics must not take the thread with it.
     let outcome = mishap::catch(|| measure(machine, open, job, tell).map(|capture| Run::of(capture, start.elapsed())));
     match outcome.unwrap_or_else(|mishap| Err(panicked(&mishap))) {
-        Ok(run) => Event::Measured(Box::new(job.planned.clone()), Box::new(run)),
-        Err(Error::Cancelled) => Event::Cancelled,
+        Ok(run) => Outcome::Measured(Box::new(job.planned.clone()), Box::new(run)),
+        Err(Error::Cancelled) => Outcome::Cancelled,
         Err(error) => {
             if matches!(error, Error::Gpu(_)) {
                 // A fault leaves the context unusable; the next run opens the GPU anew. Closing a lost device may
@@ -186,7 +196,7 @@ fn serve<W: Fn() + Clone + 'static>(
                 let broken = open.take();
                 let _ = mishap::catch(|| drop(broken));
             }
-            Event::Failed(error.to_string())
+            Outcome::Failed(error.to_string())
         }
     }
 }
@@ -203,9 +213,9 @@ fn measure<W: Fn() + Clone + 'static>(
 ) -> Result<Capture> {
     job.cancel.check()?;
     if open.is_none() {
-        tell.line("opening the GPU");
-        let lines = tell.clone();
-        *open = Some(machine.open(Box::new(move |line| lines.line(line)), &job.cancel)?);
+        tell.line(job.id, "opening the GPU");
+        let (lines, id) = (tell.clone(), job.id);
+        *open = Some(machine.open(Box::new(move |line| lines.line(id, line)), &job.cancel)?);
     }
     let Some(gpu) = open else { return Err(Error::Gpu("it did not open".to_owned())) };
     job.cancel.check()?;
@@ -219,7 +229,7 @@ fn measure<W: Fn() + Clone + 'static>(
             return Err(Error::Device(text));
         }
     }
-    tell.line(&format!("{} repeats, L2 {}", job.repeats, job.l2.name()));
+    tell.line(job.id, &format!("{} repeats, L2 {}", job.repeats, job.l2.name()));
     // Counting takes a second after the timed runs; where it is refused, the run says so and all else stands.
     let command = "window".to_owned();
     let how = RunOptions { repeats: job.repeats, l2: job.l2, graph: false, counters: true, command };

@@ -1,51 +1,32 @@
 //! What the window knows of the GPU and of the run on it.
 
-use engine::cancel::Cancel;
 use engine::hw::Device;
 
 use crate::jobs::machine::{Found, Gpu};
+use crate::jobs::state::Measuring;
 use crate::runs::measurement::Measurement;
 
 /// Repeats when nothing else was asked for, as `bench` takes.
 const REPEATS: u32 = 20;
 
-/// A run that goes on.
-#[derive(Debug)]
-pub(crate) struct Going {
-    pub(crate) cancel: Cancel,
-    pub(crate) line: String,
-}
-
 /// All that the window knows of the GPU.
 #[derive(Debug)]
-pub(crate) struct Measuring {
+pub(crate) struct OnGpu {
     pub(crate) thread: Gpu,
     /// The GPU, or why there is none; `None` while it is looked for.
     pub(crate) found: Option<Result<Found, String>>,
-    pub(crate) going: Option<Going>,
+    /// What the thread is at.
+    pub(crate) state: Measuring,
     /// What the last run failed with.
     pub(crate) problem: Option<String>,
     pub(crate) repeats: u32,
-    /// A run was asked for while the plan was being made.
-    pub(crate) wanted: bool,
-    /// The simulated run beside a measured one is being made.
-    pub(crate) matching: bool,
     /// Newest last.
     pub(crate) kept: Vec<Measurement>,
 }
 
-impl Measuring {
+impl OnGpu {
     pub(crate) fn new(thread: Gpu) -> Self {
-        Self {
-            thread,
-            found: None,
-            going: None,
-            problem: None,
-            repeats: REPEATS,
-            wanted: false,
-            matching: false,
-            kept: Vec::new(),
-        }
+        Self { thread, found: None, state: Measuring::Idle, problem: None, repeats: REPEATS, kept: Vec::new() }
     }
 
     /// The GPU's device, where it is not a built-in one and known already.
@@ -61,7 +42,7 @@ impl Measuring {
             Some(Ok(Found { name, device: Some(device) })) if device.key != wanted.key => {
                 Some(format!("the plan is for {}, but the GPU here is {name}; choose it as the device", wanted.name))
             }
-            Some(Ok(_)) => self.going.as_ref().map(|_| "a run on the GPU is going on".to_owned()),
+            Some(Ok(_)) => self.state.id().map(|_| "a run on the GPU is going on".to_owned()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The one thread that plans and simulates. Jobs carry a generation: a newer job of a kind drops
-//! those before it, and the running one is cancelled. Runs on a GPU have a thread of their own, so
+//! The one thread that plans and simulates. Jobs carry a number, and so does all that is told of them; see
+//! [`super::engine`] for who asks and who is answered. Runs on a GPU have a thread of their own, so
 //! that an edit never waits for one; see [`super::machine`].
 
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use engine::workload::BatchSpec;
 use crate::document::Document;
 use crate::jobs::mishap;
 use crate::jobs::mishap::Mishap;
+use crate::jobs::state::JobId;
 use crate::runs::compared::{Compared, Matched, Way};
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
@@ -42,8 +43,8 @@ pub enum Task {
 /// What the worker is asked.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Number of the edit that it belongs to.
-    pub generation: u64,
+    /// Its number.
+    pub id: JobId,
     /// The document as it was then.
     pub document: Document,
     /// What to do.
@@ -52,21 +53,30 @@ pub struct Job {
     pub cancel: Cancel,
 }
 
-/// What the worker tells.
+/// What the worker tells of a job.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub struct Event {
+    /// The job.
+    pub id: JobId,
+    /// What is told.
+    pub told: Told,
+}
+
+/// What came of a job, or of a part of it.
+#[derive(Clone, Debug)]
+pub enum Told {
     /// The plan is there, with its run if it could be simulated, and why not otherwise.
-    Done(u64, Box<Shown>, Option<String>),
+    Done(Box<Shown>, Option<String>),
     /// There is no plan.
-    Failed(u64, String),
-    /// A job panicked; nothing more comes of it.
-    Panicked(u64, String),
+    Failed(String),
+    /// The job panicked; nothing more comes of it.
+    Panicked(String),
     /// It was cancelled.
-    Cancelled(u64),
-    /// One more way is ready; how many there will be.
-    Compared(u64, Compared, usize),
+    Cancelled,
+    /// One more way is ready.
+    Compared(Compared),
     /// A measured run has its simulated one beside it, or the reason why not.
-    Matched(u64, Result<Matched, String>),
+    Matched(Result<Matched, String>),
 }
 
 /// The worker and its channels.
@@ -87,8 +97,8 @@ impl Worker {
         let (outbox, events) = bounded(64);
         std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
             while let Ok(job) = inbox.recv() {
-                let tell = |event| {
-                    let sent = outbox.send(event).is_ok();
+                let tell = |told| {
+                    let sent = outbox.send(Event { id: job.id, told }).is_ok();
                     wake();
                     sent
                 };
@@ -111,28 +121,28 @@ impl Worker {
 }
 
 /// Does a job. One that panics is a fault of packscope: it is told, and the thread takes the next.
-fn serve(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
-    mishap::catch(|| work(job, tell))
-        .unwrap_or_else(|mishap| tell(Event::Panicked(job.generation, by_our_fault(&mishap))))
+fn serve(job: &Job, tell: &dyn Fn(Told) -> bool) -> bool {
+    mishap::catch(|| work(job, tell)).unwrap_or_else(|mishap| tell(Told::Panicked(by_our_fault(&mishap))))
 }
 
 fn by_our_fault(mishap: &Mishap) -> String {
     format!("planning or simulating failed by a fault of packscope, please report it: {mishap}")
 }
 
-fn work(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
+fn work(job: &Job, tell: &dyn Fn(Told) -> bool) -> bool {
     let done = match &job.task {
         Task::Compare => return compare(job, tell),
         Task::Plan => run(&job.document.spec, &job.document.options, job.document.l2, &job.cancel)
-            .map(|(shown, problem)| Event::Done(job.generation, Box::new(shown), problem)),
-        Task::Match { planned, measured, simulated } => beside(planned, measured, simulated.as_ref(), &job.cancel)
-            .map(|matched| Event::Matched(job.generation, Ok(matched))),
+            .map(|(shown, problem)| Told::Done(Box::new(shown), problem)),
+        Task::Match { planned, measured, simulated } => {
+            beside(planned, measured, simulated.as_ref(), &job.cancel).map(|matched| Told::Matched(Ok(matched)))
+        }
     };
     tell(match (done, &job.task) {
-        (Ok(event), _) => event,
-        (Err(engine::Error::Cancelled), _) => Event::Cancelled(job.generation),
-        (Err(error), Task::Match { .. }) => Event::Matched(job.generation, Err(error.to_string())),
-        (Err(error), _) => Event::Failed(job.generation, error.to_string()),
+        (Ok(told), _) => told,
+        (Err(engine::Error::Cancelled), _) => Told::Cancelled,
+        (Err(error), Task::Match { .. }) => Told::Matched(Err(error.to_string())),
+        (Err(error), _) => Told::Failed(error.to_string()),
     })
 }
 
@@ -204,7 +214,7 @@ pub fn ways(spec: &BatchSpec, options: &PlanOptions) -> Vec<PlanOptions> {
     strategies.chain(others).map(|way| PlanOptions { explain: false, ..way }).collect()
 }
 
-fn compare(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
+fn compare(job: &Job, tell: &dyn Fn(Told) -> bool) -> bool {
     let document = &job.document;
     let ways = ways(&document.spec, &document.options);
     for way in &ways {
@@ -215,10 +225,10 @@ fn compare(job: &Job, tell: &dyn Fn(Event) -> bool) -> bool {
             Ok(Ok((_, Some(problem)))) => Err(problem),
             Ok(Ok((Shown { simulated: Some(run), traffic, .. }, None))) => Ok(Way { run, issued: traffic.issued() }),
             Ok(Ok(_)) => Err("the batch is empty".to_owned()),
-            Ok(Err(engine::Error::Cancelled)) => return tell(Event::Cancelled(job.generation)),
+            Ok(Err(engine::Error::Cancelled)) => return tell(Told::Cancelled),
             Ok(Err(error)) => Err(error.to_string()),
         };
-        if !tell(Event::Compared(job.generation, Compared { name, outcome }, ways.len())) {
+        if !tell(Told::Compared(Compared { name, outcome })) {
             return false;
         }
     }

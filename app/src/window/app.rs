@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use egui::{Context, Ui};
 use egui_tiles::Tree;
-use engine::cancel::Cancel;
 use engine::capture::L2State;
 use engine::session::PlanOptions;
 use engine::workload::{AttentionShape, BatchSpec};
 
 use crate::document::Document;
 use crate::document::history::{Gesture, History};
+use crate::jobs::engine::Engine;
 use crate::jobs::machine::{Gpu, Machine, ThisMachine};
-use crate::jobs::measuring::Measuring;
+use crate::jobs::measuring::OnGpu;
 use crate::jobs::mishap::Mishap;
-use crate::jobs::planner::{Event, Job, Worker};
+use crate::jobs::planner::Worker;
+use crate::jobs::state::{JobId, Measuring, Work};
 use crate::jobs::{machine, mishap};
 use crate::runs::compared::Compared;
 use crate::runs::shown::Shown;
@@ -38,16 +39,12 @@ pub struct App {
     pub(super) gesture: Option<Gesture>,
     pub(super) shown: Option<Box<Shown>>,
     pub(super) compared: Vec<Compared>,
-    pub(super) ways: usize,
-    pub(super) compared_generation: u64,
-    pub(super) generation: u64,
-    pub(super) shown_generation: u64,
-    pub(super) cancel: Cancel,
-    pub(super) running: bool,
-    pub(super) comparing: bool,
-    pub(super) gpu: Measuring,
-    pub(super) waiting: Vec<Job>,
-    pub(super) worker: Worker,
+    pub(super) engine: Engine,
+    pub(super) gpu: OnGpu,
+    /// The job that planned the document as it is now, and those whose answers are shown.
+    pub(super) newest: JobId,
+    pub(super) shown_of: Option<JobId>,
+    pub(super) compared_of: Option<JobId>,
     pub(super) problem: Option<String>,
     pub(super) log: Vec<(Level, String)>,
     pub(super) selected: Selection,
@@ -64,7 +61,7 @@ impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("App")
             .field("spec", &self.document.spec.name)
-            .field("generation", &self.generation)
+            .field("newest", &self.newest)
             .finish_non_exhaustive()
     }
 }
@@ -86,9 +83,9 @@ impl App {
         theme::install(ctx);
         let device = engine::hw::builtin().first().ok_or_else(|| anyhow::anyhow!("there is no built-in device"))?;
         let wake = ctx.clone();
-        let worker = Worker::start(move || wake.request_repaint())?;
+        let engine = Engine::new(Worker::start(move || wake.request_repaint())?);
         let wake = ctx.clone();
-        let gpu = Measuring::new(Gpu::start(machine, move || wake.request_repaint())?);
+        let gpu = OnGpu::new(Gpu::start(machine, move || wake.request_repaint())?);
         let mut app = Self {
             document: Document {
                 spec: Arc::new(BatchSpec::empty(AttentionShape::default())),
@@ -99,16 +96,11 @@ impl App {
             gesture: None,
             shown: None,
             compared: Vec::new(),
-            ways: 0,
-            compared_generation: 0,
-            generation: 0,
-            shown_generation: 0,
-            cancel: Cancel::default(),
-            running: false,
-            comparing: false,
+            engine,
             gpu,
-            waiting: Vec::new(),
-            worker,
+            newest: JobId::next(),
+            shown_of: None,
+            compared_of: None,
             problem: None,
             log: Vec::new(),
             selected: Selection::None,
@@ -161,20 +153,20 @@ impl App {
 
     /// Whether planning or running goes on.
     pub fn is_running(&self) -> bool {
-        self.running || self.comparing || self.gpu.matching
+        self.engine.is_busy()
     }
 
     /// The logic pass: events of the worker, keys, files, commands.
     pub fn logic_pass(&mut self, ctx: &Context) {
-        let events: Vec<Event> = self.worker.events.try_iter().collect();
-        for event in events {
-            self.guarded(|app| app.take(event));
+        for told in self.engine.told() {
+            self.guarded(|app| app.take(told));
         }
         let events: Vec<machine::Event> = self.gpu.thread.events.try_iter().collect();
         for event in events {
             self.guarded(|app| app.take_gpu(event));
         }
-        if self.gpu.wanted && !self.running {
+        if matches!((&self.gpu.state, self.engine.work()), (Measuring::Wanted, work) if !matches!(work, Work::Planning(_)))
+        {
             self.guarded(Self::measure);
         }
         let dropped = ctx.input(|input| input.raw.dropped_files.first().map(|file| file.path().to_path_buf()));
@@ -196,14 +188,13 @@ impl App {
         }
         let failed = self.guard.untold();
         self.log.extend(failed.into_iter().map(|text| (Level::Error, text)));
-        let waiting = std::mem::take(&mut self.waiting);
-        self.waiting = waiting.into_iter().filter_map(|job| self.worker.submit(job)).collect();
+        self.engine.push();
     }
 
     /// Does a step of the logic pass; one that panics is given up, told, and leaves nothing going.
     fn guarded(&mut self, step: impl FnOnce(&mut Self)) {
         if let Err(mishap) = mishap::catch(|| step(self)) {
-            (self.running, self.comparing, self.gpu.matching) = (false, false, false);
+            self.engine.stop();
             let text = format!("packscope failed at this step: {mishap}. The batch is as it was; save it.");
             self.fail(&text);
         }
@@ -226,7 +217,7 @@ impl App {
             spec: &self.document.spec,
             options: &self.document.options,
             shown: self.shown.as_deref(),
-            stale: self.shown_generation != self.generation,
+            stale: self.shown_of != Some(self.newest),
             compared: &self.compared,
             kept: &self.gpu.kept,
             selected: self.lit(self.selected),
@@ -237,13 +228,12 @@ impl App {
             commands: &self.commands,
         };
         let status = chrome::Status {
-            running: self.running,
-            comparing: self.comparing.then_some((self.compared.len(), self.ways)),
+            work: self.engine.work(),
             problem: self.problem.as_deref(),
             undoes: self.history.undoes(),
             redoes: self.history.redoes(),
             blocked: blocked.as_deref(),
-            measuring: self.gpu.going.as_ref().map(|going| going.line.as_str()),
+            measuring: self.gpu.state.step(),
             gpu_problem: self.gpu.problem.as_deref(),
             gpu: self.gpu.found.as_ref().and_then(|found| found.as_ref().ok()),
             repeats: self.gpu.repeats,

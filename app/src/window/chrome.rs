@@ -9,6 +9,7 @@ use engine::plan::Strategy;
 use engine::plan::hybrid::{PodChoice, has_kernels};
 
 use crate::jobs::machine::Found;
+use crate::jobs::state::Work;
 use crate::runs::shown::Sources;
 use crate::window::command::Command;
 use crate::window::commands::table::{Action, COMMANDS, Entry, GROUPS, RUN_GPU};
@@ -18,8 +19,8 @@ use crate::window::panel::Panel;
 /// What the top bar and the banner say.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Status<'a> {
-    pub(super) running: bool,
-    pub(super) comparing: Option<(usize, usize)>,
+    /// What the engine thread is at.
+    pub(super) work: Work,
     pub(super) problem: Option<&'a str>,
     /// Names of the steps that undo and redo travel over.
     pub(super) undoes: Option<&'a str>,
@@ -223,15 +224,17 @@ fn controls(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
         frame.send(Command::Act(Action::Run));
     }
     measured(ui, frame, status);
-    let busy = status.running || status.comparing.is_some() || status.measuring.is_some();
+    let busy = status.work != Work::Idle || status.measuring.is_some();
     if ui.add_enabled(busy, egui::Button::new("Cancel")).clicked() {
         frame.send(Command::Act(Action::Cancel));
     }
-    if let Some((done, of)) = status.comparing {
-        let share = done as f32 / of.max(1) as f32;
-        ui.add(egui::ProgressBar::new(share).desired_width(90.0).text(format!("{done} of {}", of.max(1))));
-    } else if status.running {
-        ui.spinner();
+    match status.work {
+        Work::Idle => {}
+        Work::Planning(_) | Work::Matching(_) => _ = ui.spinner(),
+        Work::Comparing { done, of, .. } => {
+            let share = done as f32 / of.max(1) as f32;
+            ui.add(egui::ProgressBar::new(share).desired_width(90.0).text(format!("{done} of {of}")));
+        }
     }
     if let Some(line) = status.measuring {
         ui.spinner();

@@ -7,7 +7,7 @@
 //!                           └──run────► GPU thread (jobs/machine), events back the same way
 //! ```
 //!
-//! An edit gets a number; the running job of an older number is cancelled, and its answer dropped.
+//! A job has a number; an edit cancels the one that goes on, and what is told of another job than that is dropped.
 //! What is on the screen is the last plan that worked, marked where the batch has moved on.
 
 mod app;

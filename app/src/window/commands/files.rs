@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::cancel::Cancel;
 use engine::capture::{Loaded, write_atomically};
 use engine::workload::BatchSpec;
 
 use crate::document::Document;
 use crate::document::edit::Edit;
+use crate::jobs::state::JobId;
 use crate::runs::compared::Way;
 use crate::runs::headline;
 use crate::runs::shown::Shown;
@@ -53,13 +53,11 @@ impl App {
         self.log.extend(missing.map(|text| (Level::Warning, text)));
         match Shown::of_capture(loaded) {
             Ok(shown) => {
-                self.cancel.cancel();
-                self.cancel = Cancel::default();
-                self.waiting.clear();
-                self.generation += 1;
-                self.shown_generation = self.generation;
+                self.engine.stop();
+                self.newest = JobId::next();
+                self.shown_of = Some(self.newest);
                 self.retry_all();
-                (self.running, self.comparing, self.gpu.matching, self.problem) = (false, false, false, None);
+                self.problem = None;
                 self.compared.clear();
                 let document = Document {
                     spec: Arc::clone(&shown.planned.spec),

@@ -9,9 +9,9 @@ use engine::cancel::Cancel;
 use engine::capture::Source;
 use engine::session::Planned;
 
-use crate::jobs::machine;
-use crate::jobs::measuring::Going;
+use crate::jobs::machine::{self, Outcome};
 use crate::jobs::planner::Task;
+use crate::jobs::state::{JobId, Measuring, Work};
 use crate::runs::compared::{Matched, Way};
 use crate::runs::headline;
 use crate::runs::measurement::Measurement;
@@ -32,57 +32,48 @@ impl App {
             return;
         }
         self.gpu.problem = None;
-        self.gpu.wanted = self.running;
-        if self.running {
+        if matches!(self.engine.work(), Work::Planning(_)) {
+            self.gpu.state = Measuring::Wanted;
             return;
         }
+        self.gpu.state = Measuring::Idle;
         let planned = match &self.shown {
-            Some(shown) if self.shown_generation == self.generation => shown.planned.clone(),
+            Some(shown) if self.shown_of == Some(self.newest) => shown.planned.clone(),
             _ => return self.gpu_failed("the batch as edited has no plan to run on the GPU"),
         };
         if planned.batch.requests().is_empty() {
             return self.gpu_failed("the batch is empty: there is nothing to run on the GPU");
         }
-        let cancel = Cancel::default();
-        let job = machine::Job { planned, repeats: self.gpu.repeats, l2: self.document.l2, cancel: cancel.clone() };
-        if self.gpu.thread.submit(job) {
-            self.gpu.going = Some(Going { cancel, line: "waiting for the GPU".to_owned() });
+        let (id, cancel) = (JobId::next(), Cancel::default());
+        let (repeats, l2) = (self.gpu.repeats, self.document.l2);
+        if self.gpu.thread.submit(machine::Job { id, planned, repeats, l2, cancel: cancel.clone() }) {
+            self.gpu.state = Measuring::Running { id, step: "waiting for the GPU".to_owned(), cancel };
         } else {
             self.gpu_failed("the GPU's thread does not answer");
         }
     }
 
-    /// Asks the run to stop; what the GPU is at in this moment it finishes.
-    pub(in crate::window) fn stop_measuring(&mut self) {
-        self.gpu.wanted = false;
-        if let Some(going) = &mut self.gpu.going {
-            going.cancel.cancel();
-            "cancelling".clone_into(&mut going.line);
-        }
-    }
-
-    /// Takes an event of the GPU's thread.
+    /// Takes an event of the GPU's thread; one of another run than goes on is dropped.
     pub(in crate::window) fn take_gpu(&mut self, event: machine::Event) {
         match event {
             machine::Event::Found(found) => self.gpu.found = Some(*found),
-            machine::Event::Tells(line) => {
+            machine::Event::Tells(of, line) => {
                 self.log.push((Level::Info, format!("GPU: {line}")));
-                if let Some(going) = self.gpu.going.as_mut().filter(|going| !going.cancel.is_cancelled()) {
-                    going.line = line;
+                if let Measuring::Running { id, step, .. } = &mut self.gpu.state
+                    && *id == of
+                {
+                    *step = line;
                 }
             }
-            machine::Event::Cancelled => {
-                self.gpu.going = None;
-                self.log.push((Level::Info, "the run on the GPU was cancelled".to_owned()));
+            machine::Event::Ended(of, outcome) if self.gpu.state.id() == Some(of) => {
+                self.gpu.state = Measuring::Idle;
+                match outcome {
+                    Outcome::Cancelled => self.log.push((Level::Info, "the run on the GPU was cancelled".to_owned())),
+                    Outcome::Failed(problem) => self.gpu_failed(&problem),
+                    Outcome::Measured(planned, run) => self.take_measured(&planned, Arc::new(*run)),
+                }
             }
-            machine::Event::Failed(problem) => {
-                self.gpu.going = None;
-                self.gpu_failed(&problem);
-            }
-            machine::Event::Measured(planned, run) => {
-                self.gpu.going = None;
-                self.take_measured(&planned, Arc::new(*run));
-            }
+            machine::Event::Ended(..) => {}
         }
     }
 
@@ -131,8 +122,7 @@ impl App {
         } else {
             shown.differences = None;
             let (planned, simulated) = (Box::new(shown.planned.clone()), shown.simulated.clone());
-            self.submit(Task::Match { planned, measured: run, simulated });
-            self.gpu.matching = true;
+            self.engine.ask(&self.document, Task::Match { planned, measured: run, simulated });
         }
         self.states.timeline.sources = Sources::Both;
         self.states.timeline.window = None;
@@ -144,7 +134,6 @@ impl App {
 
     /// Takes the simulated run of a measured one.
     pub(in crate::window) fn take_matched(&mut self, matched: Result<Matched, String>) {
-        self.gpu.matching = false;
         let matched = match matched {
             Ok(matched) => matched,
             Err(reason) => {
@@ -174,7 +163,7 @@ impl App {
 
     /// Whether a run on the GPU goes on or is about to.
     pub fn is_measuring(&self) -> bool {
-        self.gpu.going.is_some() || self.gpu.wanted
+        !matches!(self.gpu.state, Measuring::Idle)
     }
 
     /// Why no run on the GPU can be asked for; `None` where one can.

@@ -19,6 +19,7 @@ use super::dock::default_dock;
 use super::panel::Panel;
 use super::selection::Selection;
 use crate::document::edit::Edit;
+use crate::jobs::state::Work;
 use crate::samples;
 
 impl App {
@@ -36,7 +37,8 @@ impl App {
             }
             Command::Repeats(repeats) => self.gpu.repeats = repeats,
             Command::DropProblem => self.gpu.problem = None,
-            Command::CompareOnce if self.running || self.compared_generation == self.generation => {}
+            Command::CompareOnce
+                if matches!(self.engine.work(), Work::Planning(_)) || self.compared_of == Some(self.newest) => {}
             Command::CompareOnce | Command::Compare => self.compare(),
             Command::Retry(part) => self.retry(part),
             Command::Show(panel) => {

@@ -1,58 +1,37 @@
 //! Jobs of the engine thread: asking for them, stopping them, taking what they tell.
 
-use engine::cancel::Cancel;
 use engine::units::counted;
 
-use crate::jobs::planner::{Event, Job, Task};
+use crate::jobs::planner::{Task, Told};
 use crate::runs::shown::Shown;
 use crate::window::app::App;
 use crate::window::frame::Level;
 
 impl App {
+    /// Plans the document.
     pub(in crate::window) fn run(&mut self) {
         self.compared.clear();
-        (self.comparing, self.gpu.matching) = (false, false);
-        self.cancel.cancel();
-        self.cancel = Cancel::default();
-        self.generation += 1;
-        self.waiting.clear();
-        self.submit(Task::Plan);
-        self.running = true;
+        self.newest = self.engine.plan(&self.document);
     }
 
     pub(in crate::window) fn compare(&mut self) {
         self.compared.clear();
-        self.comparing = true;
-        self.compared_generation = self.generation;
-        self.submit(Task::Compare);
-    }
-
-    pub(in crate::window) fn submit(&mut self, task: Task) {
-        self.waiting.push(Job {
-            generation: self.generation,
-            document: self.document.clone(),
-            task,
-            cancel: self.cancel.clone(),
-        });
+        self.compared_of = Some(self.newest);
+        self.engine.ask(&self.document, Task::Compare);
     }
 
     pub(in crate::window) fn stop(&mut self) {
-        self.cancel.cancel();
-        self.cancel = Cancel::default();
-        self.waiting.clear();
-        if self.is_running() {
+        if self.engine.stop() {
             self.log.push((Level::Info, "cancelled".to_owned()));
         }
-        (self.running, self.comparing, self.gpu.matching) = (false, false, false);
-        self.stop_measuring();
+        self.gpu.state.stop();
     }
 
-    /// Takes an event of the worker; those of older edits are dropped.
-    pub(in crate::window) fn take(&mut self, event: Event) {
-        match event {
-            Event::Done(generation, shown, problem) if generation == self.generation => {
-                self.running = false;
-                self.shown_generation = generation;
+    /// Takes what came of the job that goes on.
+    pub(in crate::window) fn take(&mut self, told: Told) {
+        match told {
+            Told::Done(shown, problem) => {
+                self.shown_of = Some(self.newest);
                 self.retry_all();
                 self.report(&shown);
                 self.keep_selection(&shown);
@@ -65,24 +44,10 @@ impl App {
                     None => self.problem = None,
                 }
             }
-            Event::Failed(generation, problem) if generation == self.generation => {
-                self.running = false;
-                self.fail(&problem);
-            }
-            Event::Panicked(generation, problem) if generation == self.generation => {
-                (self.running, self.comparing, self.gpu.matching) = (false, false, false);
-                self.fail(&problem);
-            }
-            Event::Cancelled(generation) if generation == self.generation => {
-                (self.running, self.comparing, self.gpu.matching) = (false, false, false);
-            }
-            Event::Matched(generation, matched) if generation == self.generation => self.take_matched(matched),
-            Event::Compared(generation, way, ways) if generation == self.generation && self.comparing => {
-                self.compared.push(way);
-                self.ways = ways;
-                self.comparing = self.compared.len() < ways;
-            }
-            _ => {}
+            Told::Failed(problem) | Told::Panicked(problem) => self.fail(&problem),
+            Told::Cancelled => {}
+            Told::Matched(matched) => self.take_matched(matched),
+            Told::Compared(way) => self.compared.push(way),
         }
     }
 
