@@ -53,3 +53,4 @@ mod window_gpu;
 mod window_history;
 mod window_images;
 mod window_open;
+mod window_timeline;

@@ -101,7 +101,7 @@ fn measured(at: usize) -> Shown {
 #[test]
 fn the_timeline_with_counters_looks_as_kept() {
     let mut state = timeline::State::default();
-    state.range = Some((1_000_000.0, 2_000_000.0));
+    state.axis.range = Some((1_000_000.0, 2_000_000.0));
     picture("timeline_counters", (&measured(0), Lit::default()), [900.0, 520.0], move |ui, frame| {
         timeline::show(ui, frame, &mut state);
     });

@@ -11,7 +11,7 @@ use engine::units::Nanos;
 use super::svg::{LEFT, WIDTH, document, hex, rect, text};
 use crate::runs::damage::{self, Damage};
 use crate::runs::headline;
-use crate::theme::{Tokens, tokens};
+use crate::theme::{Tokens, mix, tokens};
 use crate::timeline::colour::entity_colour;
 use crate::timeline::counters::caption;
 use crate::timeline::lanes::Lanes;
@@ -38,22 +38,29 @@ fn subtitle(out: &mut String, t: &Tokens, capture: &Capture, damage: &Damage, to
 
 fn lanes(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), area: Rect, end: f64) {
     let lanes = Lanes::of(capture);
-    let height = area.height() / lanes.lanes.len().max(1) as f32;
-    let layout = Layout::new(&lanes, View { begin: 0.0, end, scroll: 0.0, lane_height: Some(height) }, area);
+    let layout = Layout::new(&lanes, View { begin: 0.0, end, scroll: 0.0, lane_height: None }, area);
     // Where CTAs are lost, a gap may be none; where windows are, its cause is not known.
-    let gaps = if damage.of_causes().is_none() { metrics::gaps(&capture.plan, capture) } else { Vec::new() };
+    let gaps = if damage.of_causes().is_none() && !layout.is_strips() {
+        metrics::gaps(&capture.plan, capture)
+    } else {
+        Vec::new()
+    };
     for gap in gaps {
         let (left, right) = (layout.x(gap.begin.as_f64()), layout.x(gap.end.as_f64()));
         if right - left >= 3.0 {
             let top = layout.top(gap.sm as usize * layout.slots + gap.slot as usize);
-            let place = Rect::from_min_max(pos2(left, top), pos2(right, top + height));
+            let place = Rect::from_min_max(pos2(left, top), pos2(right, top + layout.lane));
             rect(out, place, &format!("url(#{})", gap.cause.name()));
         }
     }
-    layout.pieces(&lanes, &capture.spans, |_, piece, place| {
-        let fill = entity_colour(t, &capture.plan, piece.entity, false);
-        rect(out, place, &hex(fill));
-    });
+    let colour = |entity| entity_colour(t, &capture.plan, entity, false);
+    if layout.is_strips() {
+        layout.strips(&lanes, &capture.spans, |piece, share, place| {
+            rect(out, place, &hex(mix(t.canvas, colour(piece.entity), share)));
+        });
+    } else {
+        layout.pieces(&lanes, &capture.spans, |_, piece, place| rect(out, place, &hex(colour(piece.entity))));
+    }
     for tick in ticks(layout.view, area.width(), 110.0) {
         let x = layout.x(tick);
         text(out, x, area.bottom() + 14.0, 11, t.faint, &Nanos(tick as u64).to_string());

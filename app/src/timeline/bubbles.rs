@@ -25,6 +25,10 @@ pub fn mesh(
     tint: impl Fn(BubbleCause) -> Color32,
 ) -> Mesh {
     let mut mesh = Mesh::with_texture(texture);
+    // Over strips they would be hairlines between lanes that are not told apart.
+    if layout.is_strips() {
+        return mesh;
+    }
     let narrowest = (layout.ns_per_px() * FOLD_PX) as u64;
     let view = layout.view.begin.max(0.0) as u64..layout.view.end.max(0.0).ceil() as u64;
     for lane in layout.visible() {

@@ -20,6 +20,13 @@ pub struct View {
     pub lane_height: Option<f32>,
 }
 
+/// Free pixels under an SM, where there is room.
+const BETWEEN: f32 = 1.5;
+/// Tallest lane where all fit.
+const TALLEST_FITTED: f32 = 22.0;
+/// Height of a lane under which an SM is a strip of its occupancy.
+pub const STRIPS_BELOW: f32 = 4.0;
+
 /// Lanes of a rectangle.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
@@ -35,6 +42,8 @@ pub struct Layout {
     pub slots: usize,
     /// SMs.
     pub sms: usize,
+    /// Height of a lane at which all of them fit.
+    pub fitted: f32,
 }
 
 impl Layout {
@@ -42,11 +51,23 @@ impl Layout {
     pub fn new(lanes: &Lanes, view: View, rect: Rect) -> Self {
         let slots = lanes.lanes.iter().take_while(|lane| lane.sm == 0).count().max(1);
         let sms = lanes.lanes.len() / slots;
+        // Whatever the height, all SMs are in sight; from 5 pixels there is room between them.
         let fit = rect.height() / lanes.lanes.len().max(1) as f32;
-        let gap = if fit > 5.0 { 1.5 } else { 0.0 };
-        let fitted = (rect.height() / sms.max(1) as f32 - gap) / slots as f32;
-        let lane = view.lane_height.unwrap_or_else(|| fitted.clamp(1.5, 22.0));
-        Self { rect, view, lane, gap: if lane > 4.0 { 1.5 } else { gap }, slots, sms }
+        let between = if fit > 5.0 { BETWEEN } else { 0.0 };
+        let fitted = ((rect.height() / sms.max(1) as f32 - between) / slots as f32).min(TALLEST_FITTED);
+        let layout = Self { rect, view, lane: fitted, gap: between, slots, sms, fitted };
+        view.lane_height.map_or(layout, |height| layout.with_lane(height.max(fitted)))
+    }
+
+    /// The same with lanes of another height.
+    #[must_use]
+    pub fn with_lane(&self, lane: f32) -> Self {
+        Self { lane, gap: if lane > 4.0 { BETWEEN } else { self.gap }, ..*self }
+    }
+
+    /// Whether lanes are too low to be told apart: an SM is then one strip.
+    pub fn is_strips(&self) -> bool {
+        self.lane < STRIPS_BELOW
     }
 
     /// Height of all lanes.
@@ -74,6 +95,13 @@ impl Layout {
         let sm = (inside / self.group()) as usize;
         let slot = ((inside - sm as f32 * self.group()) / self.lane) as usize;
         (sm < self.sms).then(|| sm * self.slots + slot.min(self.slots - 1))
+    }
+
+    /// Lanes at a height: one, or all of an SM where that is a strip.
+    pub fn lanes_at(&self, y: f32) -> Range<usize> {
+        let Some(lane) = self.lane_at(y) else { return 0..0 };
+        let first = lane / self.slots * self.slots;
+        if self.is_strips() { first..first + self.slots } else { lane..lane + 1 }
     }
 
     /// Lanes that are on the screen.
@@ -121,9 +149,16 @@ impl Layout {
         count
     }
 
-    /// One mesh of all rectangles; wide ones keep a dark edge so that neighbours part.
+    /// One mesh of all rectangles, or of strips as strong as SMs are occupied; wide rectangles keep a dark edge so that
+    /// neighbours part.
     pub fn mesh(&self, lanes: &Lanes, spans: &Spans, colour: impl Fn(&Piece) -> Color32) -> (Mesh, usize) {
         let mut mesh = Mesh::default();
+        if self.is_strips() {
+            let count = self.strips(lanes, spans, |piece, share, rect| {
+                push(&mut mesh, rect, colour(&piece).gamma_multiply(share));
+            });
+            return (mesh, count);
+        }
         let count = self.pieces(lanes, spans, |_, piece, rect| {
             let trimmed = if rect.width() > 4.0 { rect.with_max_x(rect.right() - 0.8) } else { rect };
             push(&mut mesh, trimmed, colour(&piece));

@@ -1,8 +1,10 @@
 //! Time and SMs as pure geometry, shared by pictures and panels.
 
+pub mod axis;
 pub mod bubbles;
 pub mod colour;
 pub mod counters;
 pub mod gaps;
 pub mod lanes;
 pub mod layout;
+pub mod strips;

@@ -20,6 +20,7 @@ use crate::jobs::state::{JobId, Measuring, Work};
 use crate::jobs::{machine, mishap};
 use crate::runs::compared::Compared;
 use crate::runs::shown::Shown;
+use crate::timeline::axis::Axis;
 use crate::window::chrome;
 use crate::window::command::Command;
 use crate::window::commands::table::pressed;
@@ -134,6 +135,11 @@ impl App {
     /// The document.
     pub fn document(&self) -> &Document {
         &self.document
+    }
+
+    /// What of time and SMs the timeline shows.
+    pub fn axis(&self) -> &Axis {
+        &self.states.timeline.axis
     }
 
     /// Name of the step that undo takes back.

@@ -353,6 +353,7 @@ fn keys(ctx: &Context, state: &mut State) {
                 for (input, what) in [
                     ("Ctrl+wheel", "zoom at the pointer"),
                     ("Shift+wheel", "pan"),
+                    ("Ctrl+Shift+wheel", "taller or lower lanes"),
                     ("drag", "range with statistics"),
                     ("middle drag", "zoom to range"),
                     ("double click", "zoom to CTA, or fit"),

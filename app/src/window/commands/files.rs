@@ -12,6 +12,7 @@ use crate::jobs::state::JobId;
 use crate::runs::compared::Way;
 use crate::runs::headline;
 use crate::runs::shown::Shown;
+use crate::timeline::axis::Axis;
 use crate::window::app::App;
 use crate::window::frame::Level;
 use crate::window::open::{self, Opened};
@@ -66,7 +67,7 @@ impl App {
                 };
                 self.history.edit(&mut self.document, Edit::Whole(Box::new(document)), None);
                 self.selected = Selection::None;
-                self.states.timeline.window = None;
+                self.states.timeline.axis = Axis::default();
                 let measured = shown.measured.clone();
                 let planned = shown.planned.clone();
                 let issued = shown.traffic.issued();

@@ -125,7 +125,6 @@ impl App {
             self.engine.ask(&self.document, Task::Match { planned, measured: run, simulated });
         }
         self.states.timeline.sources = Sources::Both;
-        self.states.timeline.window = None;
         if matches!(self.selected, Selection::Cta(Source::Measured, _)) {
             self.selected = Selection::None;
         }

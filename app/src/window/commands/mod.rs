@@ -80,7 +80,7 @@ impl App {
             Action::Deselect if self.is_running() || self.is_measuring() => self.stop(),
             Action::Deselect => {
                 self.selected = Selection::None;
-                self.states.timeline.range = None;
+                self.states.timeline.axis.range = None;
             }
             other => self.selected = self.moved(other),
         }

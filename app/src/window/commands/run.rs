@@ -35,7 +35,6 @@ impl App {
                 self.retry_all();
                 self.report(&shown);
                 self.keep_selection(&shown);
-                self.states.timeline.window = None;
                 let before = self.shown.replace(shown).and_then(|shown| shown.measured);
                 self.attach();
                 self.tell_dropped(before);

@@ -13,6 +13,10 @@ pub enum Action {
     PanLeft,
     /// Later.
     PanRight,
+    /// Taller lanes.
+    Taller,
+    /// Lower lanes.
+    Lower,
     /// Show all.
     Fit,
     /// Zoom to the selection; again: fit.
@@ -96,6 +100,8 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::ZoomOut, "Timeline", "Zoom out", Some((PLAIN, Key::S))),
     entry(Action::PanLeft, "Timeline", "Earlier", Some((PLAIN, Key::A))),
     entry(Action::PanRight, "Timeline", "Later", Some((PLAIN, Key::D))),
+    entry(Action::Taller, "Timeline", "Taller lanes", Some((Modifiers::SHIFT, Key::W))),
+    entry(Action::Lower, "Timeline", "Lower lanes", Some((Modifiers::SHIFT, Key::S))),
     entry(Action::Focus, "Timeline", "Focus the selection, again to fit", Some((PLAIN, Key::F))),
     entry(Action::Fit, "Timeline", "Show all", Some((CTRL, Key::Num0))),
     entry(Action::Previous, "Timeline", "Previous CTA of the lane", Some((PLAIN, Key::Comma))),

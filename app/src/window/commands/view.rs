@@ -75,15 +75,27 @@ impl App {
     }
 
     /// A selection that the new plan does not have is dropped; a CTA of another run always.
+    /// Keeps the selection where the new plan has it: a CTA by its launch and number, where it does the same.
     pub(in crate::window) fn keep_selection(&mut self, shown: &Shown) {
         let there = match self.selected {
             Selection::Node(node) => node.at() < shown.planned.tree.nodes.len(),
             Selection::Pack(pack) => pack.at() < shown.nodes_of_packs.len(),
             Selection::None => true,
-            Selection::Cta(..) => false,
+            Selection::Cta(source, span) => {
+                self.selected = self.same_cta(shown, source, span).unwrap_or_default();
+                true
+            }
         };
         if !there {
             self.selected = Selection::None;
         }
+    }
+
+    fn same_cta(&self, shown: &Shown, source: Source, span: usize) -> Option<Selection> {
+        let (before, after) = (self.shown.as_ref()?.run(source)?, shown.run(source)?);
+        let (old, new) = (&before.capture.spans, &after.capture.spans);
+        let (launch, cta) = (old.launch.get(span)?, old.cta.get(span)?);
+        let at = (0..new.len()).find(|at| new.launch[*at] == *launch && new.cta[*at] == *cta)?;
+        (before.lanes.entities.get(span) == after.lanes.entities.get(at)).then_some(Selection::Cta(source, at))
     }
 }

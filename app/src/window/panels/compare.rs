@@ -142,8 +142,7 @@ fn mini(ui: &mut Ui, frame: &Frame<'_>, run: &Run, longest: Nanos, height: f32) 
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width().max(60.0), height), Sense::hover());
     let painter = ui.painter_at(rect);
     painter.rect_filled(rect, 2.0, frame.tokens.canvas);
-    let height = rect.height() / run.lanes.lanes.len().max(1) as f32;
-    let view = View { begin: 0.0, end: longest.as_f64() * 1.01, scroll: 0.0, lane_height: Some(height) };
+    let view = View { begin: 0.0, end: longest.as_f64() * 1.01, scroll: 0.0, lane_height: None };
     let layout = Layout::new(&run.lanes, view, rect);
     let (mesh, _) = layout.mesh(&run.lanes, &run.capture.spans, |piece| {
         entity_colour(frame.tokens, &run.capture.plan, piece.entity, frame.by_tile)

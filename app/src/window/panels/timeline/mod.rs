@@ -5,6 +5,7 @@ mod blocks;
 mod counters;
 mod legend;
 mod paint;
+mod scrollbar;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,9 +20,10 @@ use self::blocks::Block;
 use crate::runs::run::Run;
 use crate::runs::shown::{Shown, Sources};
 use crate::runs::{damage, headline};
+use crate::timeline::axis::Axis;
 use crate::timeline::counters::rate;
 use crate::timeline::lanes::Entity;
-use crate::timeline::layout::{Layout, View};
+use crate::timeline::layout::Layout;
 use crate::window::command::Command;
 use crate::window::commands::table::Action;
 use crate::window::frame::Frame;
@@ -32,78 +34,44 @@ use crate::window::selection::Selection;
 /// What is looked at.
 #[derive(Clone, Default)]
 pub struct State {
-    /// Begin and end in nanoseconds; `None` shows all.
-    pub window: Option<(f64, f64)>,
+    /// What of time and SMs.
+    pub axis: Axis,
     /// Which runs are shown.
     pub sources: Sources,
-    scroll: f32,
-    lane_height: Option<f32>,
-    /// Range with statistics.
-    pub range: Option<(f64, f64)>,
+    /// The lanes of the frame before, one for each run.
+    layouts: Vec<(Source, Layout)>,
     drag_from: Option<f64>,
     hatch: Option<egui::TextureHandle>,
 }
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("window", &self.window).field("range", &self.range).finish_non_exhaustive()
+        f.debug_struct("State").field("axis", &self.axis).finish_non_exhaustive()
     }
 }
 
 impl State {
-    /// Time on the screen, for a run that ends at `end`.
-    pub fn view(&self, end: u64) -> View {
-        let (begin, end) = self.window.unwrap_or((0.0, (end.max(1) as f64) * 1.01));
-        View { begin, end, scroll: self.scroll, lane_height: self.lane_height }
-    }
-
-    /// Zooms by `factor` around time `at`.
-    pub fn zoom(&mut self, end: u64, factor: f64, at: Option<f64>) {
-        let view = self.view(end);
-        let at = at.unwrap_or(f64::midpoint(view.begin, view.end));
-        let begin = at - (at - view.begin) / factor;
-        self.place(end, begin, begin + (view.end - view.begin) / factor);
-    }
-
-    /// Pans by a share of what is on the screen.
-    pub fn pan(&mut self, end: u64, share: f64) {
-        let view = self.view(end);
-        let by = (view.end - view.begin) * share;
-        self.place(end, view.begin + by, view.end + by);
-    }
-
-    /// Shows a span of time, within the run.
-    pub fn place(&mut self, end: u64, from: f64, to: f64) {
-        let whole = end.max(1) as f64 * 1.01;
-        let width = (to - from).clamp(4.0, whole.max(4.0));
-        if width >= whole {
-            self.window = None;
-            return;
-        }
-        let begin = from.clamp(0.0, whole - width);
-        self.window = Some((begin, begin + width));
-    }
-
     /// Handles an action of the table; false if it is none of the timeline's.
     pub fn act(&mut self, action: Action, shown: &Shown, selected: Selection) -> bool {
         let end = shown.end(self.sources);
+        let axis = &mut self.axis;
         match action {
-            Action::ZoomIn => self.zoom(end, 1.3, None),
-            Action::ZoomOut => self.zoom(end, 1.0 / 1.3, None),
-            Action::PanLeft => self.pan(end, -0.12),
-            Action::PanRight => self.pan(end, 0.12),
-            Action::Fit => (self.window, self.lane_height, self.scroll) = (None, None, 0.0),
+            Action::ZoomIn => axis.zoom(end, 1.3, None),
+            Action::ZoomOut => axis.zoom(end, 1.0 / 1.3, None),
+            Action::PanLeft => axis.pan(end, -0.12),
+            Action::PanRight => axis.pan(end, 0.12),
+            Action::Taller => self.stretch(1.3),
+            Action::Lower => self.stretch(1.0 / 1.3),
+            Action::Fit => axis.fit(),
             Action::Focus => {
-                let before = self.window;
-                self.window = None;
+                let before = *axis;
                 if let Selection::Cta(source, at) = selected
                     && let Some(run) = shown.run(source).filter(|run| at < run.capture.spans.len())
                 {
-                    self.window = before;
-                    self.focus(end, &run.capture.spans.get(at));
-                    if before == self.window {
-                        self.window = None;
-                    }
+                    self.focus(end, source, &run.capture.spans.get(at));
+                }
+                if self.axis == before {
+                    self.axis.fit();
                 }
             }
             _ => return false,
@@ -111,10 +79,21 @@ impl State {
         true
     }
 
-    fn focus(&mut self, end: u64, span: &engine::capture::Span) {
+    /// Makes all lanes taller around the middle.
+    fn stretch(&mut self, factor: f32) {
+        if let Some((_, layout)) = self.layouts.first() {
+            self.axis.stretch(layout, factor, layout.rect.center().y);
+        }
+    }
+
+    /// Shows a slice in both directions: its time with a margin, and its lane in the middle.
+    fn focus(&mut self, end: u64, source: Source, span: &engine::capture::Span) {
         let (begin, finish) = (span.begin.as_f64(), span.end.as_f64());
         let margin = (finish - begin).max(1.0) * 0.3;
-        self.place(end, begin - margin, finish + margin);
+        self.axis.place(end, begin - margin, finish + margin);
+        if let Some((_, layout)) = self.layouts.iter().find(|(of, _)| *of == source) {
+            self.axis.bring(layout, span.sm as usize * layout.slots + span.slot as usize);
+        }
     }
 }
 
@@ -141,14 +120,21 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let counters = runs.iter().copied().find(|run| !run.capture.counters.is_empty());
     let regions = paint::regions(outer, counters.and_then(|run| counters::height(&run.capture)));
     let end = shown.end(sources);
-    input(ui, &response, &blocks::part(&runs, state.view(end), regions.lanes), end, state);
-    let blocks = blocks::part(&runs, state.view(end), regions.lanes);
+    input(ui, &response, &blocks::part(&runs, state.axis.view(end), regions.lanes), end, state);
+    let blocks = blocks::part(&runs, state.axis.view(end), regions.lanes);
+    state.layouts = blocks.iter().map(|block| (block.source(), block.layout)).collect();
     let over =
         |pos: &egui::Pos2| regions.lanes.contains(*pos) || regions.strip.is_some_and(|strip| strip.contains(*pos));
     let pointer_at = response.hover_pos().filter(over).map(|pos| pos.x);
-    let marks = paint::Marks { range: state.range, cause, hatch, pointer_at };
+    let marks = paint::Marks { range: state.axis.range, cause, hatch, pointer_at };
     paint::all(ui, frame, (shown, counters), &blocks, &regions, &marks);
     pointer(frame, &response, &blocks, shown, end, state);
+    for block in &blocks {
+        scrollbar::of_lanes(ui, frame, &block.layout, (block.source().name(), &mut state.axis));
+    }
+    if let Some(last) = blocks.last() {
+        scrollbar::of_time(ui, frame, &last.layout, (end, &mut state.axis));
+    }
     for block in &blocks {
         nodes(ui, block);
         if let Some(reason) = block.run.damage.of_spans() {
@@ -203,13 +189,13 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], sta
         if ui.button("Fit").clicked() {
             frame.send(Command::Act(Action::Fit));
         }
-        if let Some((from, to)) = state.range {
+        if let Some((from, to)) = state.axis.range {
             for run in runs {
                 let text = RichText::new(statistics(shown, run, from, to)).color(frame.tokens.accent);
                 ui.label(text).on_hover_text(TWO_KINDS);
             }
             if ui.small_button("×").on_hover_text("drop the range").clicked() {
-                state.range = None;
+                state.axis.range = None;
             }
         }
     });
@@ -307,14 +293,18 @@ fn input(ui: &Ui, response: &Response, blocks: &[Block<'_>], end: u64, state: &m
     let Some(axis) = blocks.first().map(|block| block.layout) else { return };
     if let Some(pos) = response.hover_pos() {
         let (zoom, scroll) = ui.input(|input| (input.zoom_delta(), input.smooth_scroll_delta()));
-        if (zoom - 1.0).abs() > 1e-4 {
-            state.zoom(end, f64::from(zoom), Some(axis.time(pos.x)));
+        let shift = ui.input(|input| input.modifiers.shift);
+        let block = blocks::at(blocks, pos.y).map_or(axis, |block| block.layout);
+        if (zoom - 1.0).abs() > 1e-4 && shift {
+            state.axis.stretch(&block, zoom, pos.y);
+        } else if (zoom - 1.0).abs() > 1e-4 {
+            state.axis.zoom(end, f64::from(zoom), Some(axis.time(pos.x)));
         } else {
             if scroll.x.abs() > 0.0 {
-                state.pan(end, f64::from(-scroll.x / axis.rect.width().max(1.0)));
+                state.axis.pan(end, f64::from(-scroll.x / axis.rect.width().max(1.0)));
             }
             let most = blocks.iter().map(|block| block.layout.height() - block.layout.rect.height());
-            state.scroll = (state.scroll - scroll.y).clamp(0.0, most.fold(0.0, f32::max));
+            state.axis.scroll = (state.axis.scroll - scroll.y).clamp(0.0, most.fold(0.0, f32::max));
         }
     }
     let at = |pos: egui::Pos2| snapped(blocks, &axis, end, pos);
@@ -326,13 +316,13 @@ fn input(ui: &Ui, response: &Response, blocks: &[Block<'_>], end: u64, state: &m
             && let (Some(from), Some(pos)) = (state.drag_from, response.interact_pointer_pos())
         {
             let to = at(pos);
-            state.range = Some((from.min(to), from.max(to)));
+            state.axis.range = Some((from.min(to), from.max(to)));
         }
     }
     if response.drag_stopped_by(PointerButton::Middle)
-        && let Some((from, to)) = state.range.take()
+        && let Some((from, to)) = state.axis.range.take()
     {
-        state.place(end, from, to);
+        state.axis.place(end, from, to);
     }
 }
 
@@ -360,12 +350,12 @@ fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: 
         return;
     }
     let time = layout.time(pos.x).max(0.0) as u64;
-    let lane = layout.lane_at(pos.y).and_then(|lane| run.lanes.lanes.get(lane));
-    let hit = lane.and_then(|lane| run.lanes.hit(&run.capture.spans, lane, time));
+    let mut lanes = layout.lanes_at(pos.y).filter_map(|lane| run.lanes.lanes.get(lane));
+    let hit = lanes.find_map(|lane| run.lanes.hit(&run.capture.spans, lane, time));
     if let Some(at) = hit {
         frame.link(response, Selection::Cta(run.source(), at));
         if response.double_clicked() {
-            state.focus(end, &run.capture.spans.get(at));
+            state.focus(end, run.source(), &run.capture.spans.get(at));
         }
         let text = tooltip(block, shown, at);
         response.clone().on_hover_text_at_pointer(text);
@@ -375,7 +365,7 @@ fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: 
         frame.send(Command::Act(Action::Fit));
     } else if response.clicked() {
         frame.send(Command::Select(Selection::None));
-        state.range = None;
+        state.axis.range = None;
     }
     if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| legend::hit(run, lane, time)) {
         let text = format!(

@@ -12,6 +12,7 @@ use super::blocks::Block;
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
+use crate::timeline::axis::NAMED;
 use crate::timeline::bubbles;
 use crate::timeline::lanes::Piece;
 use crate::timeline::layout::{Layout, ticks};
@@ -31,6 +32,10 @@ pub(super) struct Regions {
     pub(super) strip: Option<Rect>,
 }
 
+/// Widths from which a CTA carries its number, that it is one, and its pack and tile.
+const SHORT_NAME: f32 = 30.0;
+const MIDDLE_NAME: f32 = 60.0;
+const LONG_NAME: f32 = 140.0;
 const GUTTER: f32 = 64.0;
 const RULER: f32 = 20.0;
 /// Least height of the lanes beside the counters.
@@ -202,22 +207,30 @@ fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>)
 /// Names inside CTAs, where there is room.
 fn names(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>) {
     let Block { run, layout, .. } = block;
-    if layout.lane < 12.0 {
+    if layout.lane < NAMED {
         return;
     }
+    let font = FontId::proportional(10.5);
     layout.pieces(&run.lanes, &run.capture.spans, |_, piece, rect| {
-        if rect.width() < 56.0 || piece.count > 1 {
+        if rect.width() < SHORT_NAME || piece.count > 1 {
             return;
         }
-        let Some(pack) = piece.entity.pack() else { return };
-        let Some(planned) = shown.planned.plan.packs.get(pack.at()) else { return };
-        let text = format!("{} · {}", pack.0, planned.tile);
-        let colour = frame.tokens.on(frame.entity_colour(shown, piece.entity));
-        painter.text(
-            rect.left_center() + vec2(4.0, 0.0),
+        let cta = run.capture.spans.cta[piece.first];
+        let pack = piece.entity.pack();
+        let tile = pack.and_then(|pack| shown.planned.plan.packs.get(pack.at())).map(|pack| pack.tile);
+        let text = match (pack, tile) {
+            (Some(pack), Some(tile)) if rect.width() >= LONG_NAME => format!("CTA {cta} · pack {} · {tile}", pack.0),
+            _ if rect.width() >= MIDDLE_NAME => format!("CTA {cta}"),
+            _ => cta.to_string(),
+        };
+        let lit = !frame.selected.is_some() || frame.lights(shown, piece.entity);
+        let colour = if lit { frame.tokens.on(frame.entity_colour(shown, piece.entity)) } else { frame.tokens.faint };
+        let place = rect.left_center() + vec2(4.0, 0.0);
+        painter.with_clip_rect(rect.intersect(layout.rect)).text(
+            place,
             Align2::LEFT_CENTER,
             text,
-            FontId::proportional(10.5),
+            font.clone(),
             colour,
         );
     });

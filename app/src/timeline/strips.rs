@@ -1,0 +1,127 @@
+//! SMs as strips, where lanes would be too low to be told apart: each cell of 3 pixels as strong as the SM is
+//! occupied then, in the colour of what occupies it most.
+
+use egui::{Rect, pos2};
+use engine::capture::Spans;
+
+use super::lanes::{Entity, FOLD_PX, Lanes, Piece};
+use super::layout::Layout;
+
+/// Steps of occupancy that are told apart; neighbours on one step are one rectangle.
+const STEPS: f64 = 16.0;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    busy: f64,
+    entity: Entity,
+    /// Time of that entity's largest piece.
+    weight: f64,
+}
+
+impl Cell {
+    fn add(&mut self, entity: Entity, busy: f64) {
+        self.busy += busy;
+        if busy > self.weight {
+            (self.entity, self.weight) = (entity, busy);
+        }
+    }
+}
+
+impl Layout {
+    /// Calls `emit` with each rectangle of a strip and the share of its slots that is occupied; returns how many.
+    pub fn strips(&self, lanes: &Lanes, spans: &Spans, mut emit: impl FnMut(Piece, f32, Rect)) -> usize {
+        let width = self.ns_per_px() * FOLD_PX;
+        let fold = width.ceil().max(1.0) as u64;
+        let view = self.view.begin.max(0.0) as u64..self.view.end.max(0.0).ceil() as u64;
+        let mut cells = vec![Cell::default(); (f64::from(self.rect.width()) / FOLD_PX).ceil().max(1.0) as usize];
+        let mut count = 0;
+        for first in self.visible().step_by(self.slots) {
+            cells.fill(Cell::default());
+            for lane in lanes.lanes.iter().skip(first).take(self.slots) {
+                lanes.pieces(spans, lane, view.clone(), fold, |piece| self.spread(&mut cells, &piece, width));
+            }
+            // Whole pixels, so that strips of one or two of them are all as bright as each other.
+            let top = self.top(first).round();
+            let bottom = (self.top(first) + self.group() - self.gap).round().max(top + 1.0);
+            count += self.runs(&cells, width, |from, to, entity, share| {
+                let left = self.rect.left() + from as f32 * FOLD_PX as f32;
+                let right = (self.rect.left() + to as f32 * FOLD_PX as f32).min(self.rect.right());
+                let begin = (self.view.begin + from as f64 * width) as u64;
+                let end = (self.view.begin + to as f64 * width) as u64;
+                let piece = Piece { begin, end, first: 0, count: 1, entity, busy: 0 };
+                emit(piece, share, Rect::from_min_max(pos2(left, top), pos2(right, bottom)));
+            });
+        }
+        count
+    }
+
+    /// Spreads the busy time of a piece evenly over the cells that it lies in.
+    fn spread(&self, cells: &mut [Cell], piece: &Piece, width: f64) {
+        let (begin, end) = (piece.begin as f64 - self.view.begin, piece.end as f64 - self.view.begin);
+        let density = piece.busy as f64 / (end - begin).max(1.0);
+        let first = (begin / width).max(0.0) as usize;
+        let last = ((end / width).ceil().max(0.0) as usize).min(cells.len());
+        for (at, cell) in cells.iter_mut().enumerate().take(last).skip(first) {
+            let from = begin.max(at as f64 * width);
+            let to = end.min((at + 1) as f64 * width);
+            cell.add(piece.entity, (to - from).max(0.0) * density);
+        }
+    }
+
+    /// Runs of cells that look the same, with the share that is occupied; cells without work are left out.
+    fn runs(&self, cells: &[Cell], width: f64, mut emit: impl FnMut(usize, usize, Entity, f32)) -> usize {
+        let full = width * self.slots as f64;
+        // Less what rounding adds to a cell that is exactly on a step.
+        let step = |cell: &Cell| (cell.busy / full * STEPS - 0.02).ceil().clamp(0.0, STEPS);
+        let mut count = 0;
+        let mut at = 0;
+        for run in cells.chunk_by(|a, b| a.entity == b.entity && (step(a) - step(b)).abs() < 0.5) {
+            let share = step(&run[0]) / STEPS;
+            if share > 0.0 {
+                emit(at, at + run.len(), run[0].entity, share as f32);
+                count += 1;
+            }
+            at += run.len();
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use egui::vec2;
+    use engine::cancel::Cancel;
+    use engine::session::{self, PlanOptions, RunOptions};
+    use engine::workload::BatchSpec;
+
+    use super::*;
+    use crate::timeline::layout::View;
+
+    #[test]
+    fn all_sms_are_in_sight_and_strips_hold_all_busy_time() {
+        let spec = BatchSpec::from_ron(crate::samples::find("pat-05").unwrap().text).unwrap();
+        let planned = session::plan_spec(&spec, &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
+        let capture = session::simulate(&planned, &RunOptions::default(), &Cancel::default()).unwrap();
+        let lanes = Lanes::of(&capture);
+        let busy: u64 = lanes.lanes.iter().map(|lane| lane.busy).sum();
+        for height in [90.0, 300.0, 900.0] {
+            let rect = Rect::from_min_size(pos2(10.0, 20.0), vec2(900.0, height));
+            let view = View { begin: 0.0, end: lanes.end as f64, scroll: 0.0, lane_height: None };
+            let layout = Layout::new(&lanes, view, rect);
+            assert_eq!(layout.visible(), 0..lanes.lanes.len());
+            assert!(layout.height() <= height + 0.01, "{} in {height}", layout.height());
+            let (mut drawn, mut rows) = (0.0, BTreeSet::new());
+            layout.strips(&lanes, &capture.spans, |_, share, place| {
+                drawn += f64::from(share * place.width()) * layout.ns_per_px() * layout.slots as f64;
+                rows.insert(place.top() as i32);
+                assert!(rect.expand(1.0).contains_rect(place), "{place:?}");
+            });
+            // A strip is rounded up to a sixteenth of its slots.
+            let ratio = drawn / busy as f64;
+            assert!((0.98..1.15).contains(&ratio), "{ratio} at {height}");
+            assert!(rows.len() as f32 >= (height * 0.9).min(layout.sms as f32 * 0.9), "{} rows", rows.len());
+        }
+    }
+}
