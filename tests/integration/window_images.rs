@@ -53,6 +53,7 @@ fn picture(
                 kept: &[],
                 selected,
                 hovered: Lit::default(),
+                bounds: &[],
                 by_tile: false,
                 log: &[],
                 tokens,

@@ -1,12 +1,14 @@
 //! Working in the timeline: what is looked at and selected holds over replans, and F frames in both directions.
 
-use egui::{Key, Modifiers};
+use egui::{Key, Modifiers, vec2};
 use egui_kittest::kittest::Queryable as _;
 use engine::capture::Source;
+use engine::metrics::BubbleCause;
 use packscope::timeline::axis::NAMED;
 use packscope::window::App;
 use packscope::window::command::Command;
 use packscope::window::commands::table::Action;
+use packscope::window::panel::Panel;
 use packscope::window::selection::Selection;
 
 use crate::window::{Window, app, batch, open_with, send, small};
@@ -73,4 +75,72 @@ fn taller_lanes_bring_the_bar_of_sms_and_lower_ones_all_sms() {
         window.run_steps(2);
     }
     assert_eq!((app(&mut window).axis().lane_height, bars(&window)), (None, 0));
+}
+
+/// The gap that is selected, with its run.
+fn gap(window: &mut Window) -> (engine::metrics::Gap, Vec<usize>) {
+    let Selection::Gap(source, at) = app(window).selected() else { panic!("no bubble is selected") };
+    let run = app(window).shown().unwrap().run(source).unwrap();
+    let gap = run.gaps.all()[at];
+    (gap, engine::metrics::bounded_by(&run.capture.plan, &run.capture, &gap))
+}
+
+#[test]
+fn show_me_goes_to_the_longest_bubble_of_the_cause_with_the_most_slot_time() {
+    let mut window = open();
+    send(&mut window, Command::Show(Panel::Bubbles));
+    window.get_all_by_label("show me").next().unwrap().click();
+    window.run_steps(4);
+    let (found, bounds) = gap(&mut window);
+    let run = app(&mut window).shown().unwrap().simulated.clone().unwrap();
+    assert_eq!(found.cause, run.bubbles.largest().unwrap().cause);
+    let longest = run.gaps.all().iter().filter(|gap| gap.cause == found.cause).map(|gap| gap.end - gap.begin).max();
+    assert_eq!(Some(found.end - found.begin), longest);
+    let (from, to) = app(&mut window).axis().window.unwrap();
+    assert!(from <= found.begin.as_f64() && found.end.as_f64() <= to);
+    assert!(!bounds.is_empty());
+    send(&mut window, Command::Show(Panel::Inspector));
+    window.get_by_label_contains("Bubble:");
+    let cta = run.capture.spans.get(bounds[0]);
+    window.get_by_label(&format!("CTA {} of launch {}", cta.cta, cta.launch)).click();
+    window.run_steps(4);
+    assert_eq!(app(&mut window).selected(), Selection::Cta(Source::Simulated, bounds[0]));
+}
+
+#[test]
+fn a_click_on_idle_time_selects_the_bubble_that_is_there() {
+    let mut window = open();
+    let lane = window.get_by_label_contains("SM 100:").rect();
+    let at = lane.left_center() + vec2(lane.width() * 0.9, 0.0);
+    window.hover_at(at);
+    window.step();
+    window.drag_at(at);
+    window.step();
+    window.drop_at(at);
+    window.run_steps(3);
+    assert_eq!(gap(&mut window).0.sm, 100);
+    let before = app(&mut window).selected();
+    send(&mut window, Command::Act(Action::Run));
+    assert_eq!(app(&mut window).selected(), before, "the same run has the same bubble");
+}
+
+#[test]
+fn a_bubble_is_bounded_by_what_it_waits_for() {
+    let mut window = open();
+    let run = app(&mut window).shown().unwrap().simulated.clone().unwrap();
+    for gap in run.gaps.all() {
+        let bounds = engine::metrics::bounded_by(&run.capture.plan, &run.capture, gap);
+        assert!(!bounds.is_empty(), "{gap:?}");
+        let spans: Vec<_> = bounds.iter().map(|at| run.capture.spans.get(*at)).collect();
+        match gap.cause {
+            // The first CTA of its launch: until then the GPU had none of it.
+            BubbleCause::LaunchRamp => {
+                let all = &run.capture.spans;
+                let earlier = |at: usize| all.launch[at] == spans[0].launch && all.begin[at] < spans[0].begin.0;
+                assert!(spans.len() == 1 && !(0..all.len()).any(earlier), "{gap:?}");
+            }
+            BubbleCause::TailImbalance => assert!(spans.iter().any(|span| span.end >= gap.end), "{gap:?}"),
+            _ => {}
+        }
+    }
 }

@@ -36,6 +36,18 @@ impl Gaps {
         self.all.partition_point(|gap| (gap.sm, gap.slot, gap.end.0) <= (sm, slot, from))
     }
 
+    /// All of them.
+    pub fn all(&self) -> &[Gap] {
+        &self.all
+    }
+
+    /// The gap of a lane at a time.
+    pub fn at(&self, sm: u32, slot: u32, time: u64) -> Option<usize> {
+        let at = self.first(sm, slot, time);
+        let gap = self.all.get(at)?;
+        ((gap.sm, gap.slot) == (sm, slot) && gap.begin.0 <= time).then_some(at)
+    }
+
     /// Gaps of a lane that end after `from`, in order.
     pub fn of_lane(&self, sm: u32, slot: u32, from: u64) -> impl Iterator<Item = &Gap> {
         let first = self.first(sm, slot, from);

@@ -50,6 +50,8 @@ pub struct App {
     pub(super) log: Vec<(Level, String)>,
     pub(super) selected: Selection,
     pub(super) hovered: Selection,
+    /// A selection with the CTAs that bound it, where it is a bubble.
+    pub(super) bounds: (Selection, Vec<usize>),
     pub(super) by_tile: bool,
     pub(super) states: PanelStates,
     pub(super) dock: Tree<Panel>,
@@ -106,6 +108,7 @@ impl App {
             log: Vec::new(),
             selected: Selection::None,
             hovered: Selection::None,
+            bounds: (Selection::None, Vec::new()),
             by_tile: false,
             states: PanelStates::default(),
             dock: default_dock(),
@@ -189,6 +192,7 @@ impl App {
         for command in self.commands.take() {
             self.guarded(|app| app.apply(ctx, command));
         }
+        self.guarded(Self::find_bounds);
         if self.gesture.is_none() {
             self.history.seal();
         }
@@ -228,6 +232,7 @@ impl App {
             kept: &self.gpu.kept,
             selected: self.lit(self.selected),
             hovered: self.lit(self.hovered),
+            bounds: &self.bounds.1,
             by_tile: self.by_tile,
             log: &self.log,
             tokens,

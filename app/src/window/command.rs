@@ -33,6 +33,8 @@ pub enum Command {
     SplitConstant(f64),
     /// Select.
     Select(Selection),
+    /// Select, and go there in the timeline.
+    Reveal(Selection),
     /// Hovered in this frame.
     Hover(Selection),
     /// Open a file.

@@ -6,13 +6,16 @@ use egui_tiles::{Container, Linear, LinearDir, Tile, TileId, Tiles, Tree};
 use super::frame::Frame;
 use super::guard::Guard;
 use super::panel::Panel;
-use super::panels::{batch, compare, differences, inspector, log, memory, packs, roofline, timeline, traffic, tree};
+use super::panels::{
+    batch, bubbles, compare, differences, inspector, log, memory, packs, roofline, timeline, traffic, tree,
+};
 
 /// State of the panels.
 #[derive(Debug, Default)]
 pub(super) struct PanelStates {
     pub(super) packs: packs::State,
     pub(super) timeline: timeline::State,
+    pub(super) bubbles: bubbles::State,
     pub(super) compare: compare::State,
     pub(super) differences: differences::State,
 }
@@ -23,6 +26,7 @@ impl PanelStates {
         match panel {
             Panel::Packs => self.packs = packs::State::default(),
             Panel::Timeline => self.timeline = timeline::State::default(),
+            Panel::Bubbles => self.bubbles = bubbles::State::default(),
             Panel::Compare => self.compare = compare::State::default(),
             Panel::Differences => self.differences = differences::State::default(),
             _ => {}
@@ -75,6 +79,7 @@ fn draw(ui: &mut Ui, frame: &Frame<'_>, states: &mut PanelStates, panel: Panel) 
         Panel::Compare => compare::show(ui, frame, &mut states.compare),
         Panel::Differences => differences::show(ui, frame, &mut states.differences),
         Panel::Inspector => inspector::show(ui, frame),
+        Panel::Bubbles => bubbles::show(ui, frame, &mut states.bubbles),
         Panel::Log => log::show(ui, frame),
     }
 }
@@ -90,7 +95,7 @@ pub(super) fn default_dock() -> Tree<Panel> {
     let tree = tabs(&[Panel::Tree]);
     let packs = tabs(&[Panel::Packs]);
     let time = tabs(&[Panel::Timeline, Panel::Compare, Panel::Differences]);
-    let inspector = tabs(&[Panel::Inspector, Panel::Log]);
+    let inspector = tabs(&[Panel::Inspector, Panel::Bubbles, Panel::Log]);
     let traffic = tabs(&[Panel::Traffic, Panel::Memory, Panel::Roofline]);
     let mut linear = |dir, children: Vec<(TileId, f32)>| {
         let mut linear = Linear::new(dir, children.iter().map(|(id, _)| *id).collect());

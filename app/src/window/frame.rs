@@ -46,6 +46,8 @@ pub struct Frame<'a> {
     pub selected: Lit,
     /// What the pointer was on in the last frame.
     pub hovered: Lit,
+    /// Spans of the CTAs that bound the selected bubble.
+    pub bounds: &'a [usize],
     /// CTAs coloured by tile instead of by pack.
     pub by_tile: bool,
     /// Log lines.

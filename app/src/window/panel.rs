@@ -23,13 +23,15 @@ pub enum Panel {
     Differences,
     /// The selection in full.
     Inspector,
+    /// Idle time by cause and by stretch.
+    Bubbles,
     /// Warnings, errors, times.
     Log,
 }
 
 impl Panel {
     /// All of them, in the order of menus.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Batch,
         Self::Tree,
         Self::Packs,
@@ -40,6 +42,7 @@ impl Panel {
         Self::Compare,
         Self::Differences,
         Self::Inspector,
+        Self::Bubbles,
         Self::Log,
     ];
 
@@ -56,6 +59,7 @@ impl Panel {
             Self::Compare => "Compare",
             Self::Differences => "Differences",
             Self::Inspector => "Inspector",
+            Self::Bubbles => "Bubbles",
             Self::Log => "Log",
         }
     }

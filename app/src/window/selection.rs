@@ -18,6 +18,8 @@ pub enum Selection {
     Pack(PackIdx),
     /// A span of a run: a CTA on its SM.
     Cta(Source, usize),
+    /// A bubble of a run: an idle stretch of one lane.
+    Gap(Source, usize),
 }
 
 /// What a selection lights up.

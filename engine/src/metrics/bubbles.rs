@@ -89,6 +89,18 @@ pub fn gaps(plan: &LaunchPlan, capture: &Capture) -> Vec<Gap> {
     all
 }
 
+/// The few CTAs that bound one idle stretch, as indices into the capture's spans; empty where the spans do not say.
+pub fn bounded_by(plan: &LaunchPlan, capture: &Capture, gap: &Gap) -> Vec<usize> {
+    let (lanes, groups) = (lanes(capture), groups(plan, capture));
+    let mut found = Vec::new();
+    classify(&lanes, &groups, capture, |one, group| {
+        if one == *gap {
+            found = bounds(gap.cause, &groups, group);
+        }
+    });
+    found
+}
+
 /// Busy time and bubbles by cause.
 pub fn bubbles(plan: &LaunchPlan, capture: &Capture) -> BubbleReport {
     let lanes = lanes(capture);

@@ -16,7 +16,7 @@ mod traffic;
 pub use bandwidth::{Bandwidth, bandwidth, bandwidth_over_time};
 pub use beside::{CoRun, co_run, side_by_side};
 pub use bubble_rules::BubbleCause;
-pub use bubbles::{Bubble, BubbleReport, Gap, bubbles, gaps};
+pub use bubbles::{Bubble, BubbleReport, Gap, bounded_by, bubbles, gaps};
 pub use differences::{Differences, Twin};
 pub use floor::{Floor, Limits};
 pub(crate) use lanes::on_lanes;

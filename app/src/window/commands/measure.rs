@@ -125,7 +125,7 @@ impl App {
             self.engine.ask(&self.document, Task::Match { planned, measured: run, simulated });
         }
         self.states.timeline.sources = Sources::Both;
-        if matches!(self.selected, Selection::Cta(Source::Measured, _)) {
+        if matches!(self.selected, Selection::Cta(Source::Measured, _) | Selection::Gap(Source::Measured, _)) {
             self.selected = Selection::None;
         }
         true

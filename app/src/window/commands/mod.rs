@@ -27,6 +27,7 @@ impl App {
         match command {
             Command::Act(action) => self.act(ctx, action),
             Command::Select(what) => self.selected = what,
+            Command::Reveal(what) => self.reveal(what),
             Command::Hover(what) => self.hovered = what,
             Command::OpenPath(path) => self.open_path(&path),
             Command::SavePath(path) => self.save_path(&path),
@@ -42,7 +43,7 @@ impl App {
             Command::CompareOnce | Command::Compare => self.compare(),
             Command::Retry(part) => self.retry(part),
             Command::Show(panel) => {
-                self.dock.make_active(|_, tile| matches!(tile, egui_tiles::Tile::Pane(pane) if *pane == panel));
+                self.bring_up(panel);
                 if panel == Panel::Compare && self.compared.is_empty() {
                     self.compare();
                 }

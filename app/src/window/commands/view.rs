@@ -7,10 +7,39 @@ use crate::runs::shown::{Shown, Sources};
 use crate::window::app::App;
 use crate::window::commands::table::Action;
 use crate::window::dock::default_dock;
-use crate::window::panel::Part;
+use crate::window::panel::{Panel, Part};
 use crate::window::selection::{Lit, Selection};
 
 impl App {
+    /// Brings a panel to the front.
+    pub(in crate::window) fn bring_up(&mut self, panel: Panel) {
+        self.dock.make_active(|_, tile| matches!(tile, egui_tiles::Tile::Pane(pane) if *pane == panel));
+    }
+
+    /// Selects and goes there in the timeline.
+    pub(in crate::window) fn reveal(&mut self, what: Selection) {
+        self.selected = what;
+        self.bring_up(Panel::Timeline);
+        if let Some(shown) = &self.shown {
+            self.states.timeline.reveal(shown, what);
+        }
+    }
+
+    /// Finds the CTAs that bound the selected bubble, when another one is selected.
+    pub(in crate::window) fn find_bounds(&mut self) {
+        if self.bounds.0 == self.selected {
+            return;
+        }
+        let found = match (self.selected, &self.shown) {
+            (Selection::Gap(source, at), Some(shown)) => shown.run(source).and_then(|run| {
+                let gap = run.gaps.all().get(at)?;
+                Some(engine::metrics::bounded_by(&run.capture.plan, &run.capture, gap))
+            }),
+            _ => None,
+        };
+        self.bounds = (self.selected, found.unwrap_or_default());
+    }
+
     /// Both, then each alone.
     pub(in crate::window) fn next_sources(&self) -> Sources {
         match self.states.timeline.sources {
@@ -77,10 +106,15 @@ impl App {
     /// A selection that the new plan does not have is dropped; a CTA of another run always.
     /// Keeps the selection where the new plan has it: a CTA by its launch and number, where it does the same.
     pub(in crate::window) fn keep_selection(&mut self, shown: &Shown) {
+        self.bounds = (Selection::None, Vec::new());
         let there = match self.selected {
             Selection::Node(node) => node.at() < shown.planned.tree.nodes.len(),
             Selection::Pack(pack) => pack.at() < shown.nodes_of_packs.len(),
             Selection::None => true,
+            Selection::Gap(source, at) => {
+                self.selected = self.same_gap(shown, source, at).unwrap_or_default();
+                true
+            }
             Selection::Cta(source, span) => {
                 self.selected = self.same_cta(shown, source, span).unwrap_or_default();
                 true
@@ -89,6 +123,15 @@ impl App {
         if !there {
             self.selected = Selection::None;
         }
+    }
+
+    /// The bubble of the same cause on the same lane at the same time.
+    fn same_gap(&self, shown: &Shown, source: Source, at: usize) -> Option<Selection> {
+        let (before, after) = (self.shown.as_ref()?.run(source)?, shown.run(source)?);
+        let old = before.gaps.all().get(at)?;
+        let middle = old.begin.0.midpoint(old.end.0);
+        let at = after.gaps.at(old.sm, old.slot, middle)?;
+        (after.gaps.all().get(at)?.cause == old.cause).then_some(Selection::Gap(source, at))
     }
 
     fn same_cta(&self, shown: &Shown, source: Source, span: usize) -> Option<Selection> {

@@ -39,7 +39,41 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         if let Selection::Cta(source, span) = frame.selected.what {
             cta_part(ui, frame, shown, source, span);
         }
+        if let Selection::Gap(source, gap) = frame.selected.what {
+            gap_part(ui, frame, shown, (source, gap));
+            return;
+        }
         decisions(ui, frame, shown);
+    });
+}
+
+/// A bubble: where, how long, why, and the CTAs that bound it.
+fn gap_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (source, at): (Source, usize)) {
+    let Some(run) = shown.run(source) else { return };
+    let Some(gap) = run.gaps.all().get(at) else { return };
+    let name = gap.cause.name().replace('-', " ");
+    heading(ui, frame, &format!("Bubble: {name}"), Selection::Gap(source, at));
+    let told = |ui: &mut Ui, name: &str, value: String| figure(ui, frame.tokens, name, &value, source.name());
+    told(ui, "SM · slot", format!("{} · {}", gap.sm, gap.slot));
+    told(ui, "begins", gap.begin.to_string());
+    told(ui, "ends", gap.end.to_string());
+    told(ui, "takes", gap.end.saturating_sub(gap.begin).to_string());
+    let all = run.bubbles.of(gap.cause);
+    told(ui, &format!("{name}, all slots"), format!("{all} · {:.1} %", run.bubbles.share(all) * 100.0));
+    ui.add(egui::Label::new(gap.cause.about()).wrap());
+    ui.add(egui::Label::new(RichText::new(gap.cause.remedy()).color(frame.tokens.faint)).wrap());
+    ui.horizontal_wrapped(|ui| {
+        if ui.button("Show me").clicked() {
+            frame.send(Command::Reveal(Selection::Gap(source, at)));
+        }
+        ui.label(RichText::new(if frame.bounds.is_empty() { "no CTA bounds it" } else { "bounded by" }));
+        for span in frame.bounds.iter().filter(|span| **span < run.capture.spans.len()) {
+            let bound = run.capture.spans.get(*span);
+            let response = ui.link(format!("CTA {} of launch {}", bound.cta, bound.launch));
+            if response.clicked() {
+                frame.send(Command::Reveal(Selection::Cta(source, *span)));
+            }
+        }
     });
 }
 

@@ -1,6 +1,7 @@
 //! The panels. Each gets a read-only frame, its own state and a way to send commands.
 
 pub mod batch;
+pub mod bubbles;
 pub mod compare;
 pub mod differences;
 pub mod figures;

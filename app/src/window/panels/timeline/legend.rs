@@ -2,7 +2,7 @@
 
 use egui::Color32;
 use egui::{ColorImage, Rect, RichText, Sense, TextureHandle, TextureOptions, TextureWrapMode, Ui, pos2, vec2};
-use engine::metrics::{BubbleCause, Gap};
+use engine::metrics::BubbleCause;
 
 use crate::runs::run::Run;
 use crate::theme::mix;
@@ -16,12 +16,6 @@ pub(super) fn hatch(ui: &Ui) -> TextureHandle {
     let pixels = (0..side * side).map(|at| Color32::from_white_alpha(alpha(at % side, at / side))).collect();
     let options = TextureOptions { wrap_mode: TextureWrapMode::Repeat, ..TextureOptions::NEAREST };
     ui.ctx().load_texture("hatch", ColorImage::new([side, side], pixels), options)
-}
-
-/// The gap of a lane at a time.
-pub(super) fn hit(run: &Run, lane: usize, time: u64) -> Option<&Gap> {
-    let lane = run.lanes.lanes.get(lane)?;
-    run.gaps.of_lane(lane.sm, lane.slot, time).next().filter(|gap| gap.begin.0 <= time)
 }
 
 /// Busy and bubbles as one bar with their names and shares; returns the cause under the pointer.

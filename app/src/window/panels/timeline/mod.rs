@@ -65,11 +65,7 @@ impl State {
             Action::Fit => axis.fit(),
             Action::Focus => {
                 let before = *axis;
-                if let Selection::Cta(source, at) = selected
-                    && let Some(run) = shown.run(source).filter(|run| at < run.capture.spans.len())
-                {
-                    self.focus(end, source, &run.capture.spans.get(at));
-                }
+                self.reveal(shown, selected);
                 if self.axis == before {
                     self.axis.fit();
                 }
@@ -86,15 +82,40 @@ impl State {
         }
     }
 
-    /// Shows a slice in both directions: its time with a margin, and its lane in the middle.
-    fn focus(&mut self, end: u64, source: Source, span: &engine::capture::Span) {
-        let (begin, finish) = (span.begin.as_f64(), span.end.as_f64());
-        let margin = (finish - begin).max(1.0) * 0.3;
-        self.axis.place(end, begin - margin, finish + margin);
+    /// Shows a CTA or a bubble in both directions: its time with a margin, and its lane in the middle.
+    pub fn reveal(&mut self, shown: &Shown, what: Selection) {
+        let end = shown.end(self.sources);
+        let Some((source, place)) = place_of(shown, what) else { return };
+        let margin = (place.end - place.begin).max(1.0) * 0.3;
+        self.axis.place(end, place.begin - margin, place.end + margin);
         if let Some((_, layout)) = self.layouts.iter().find(|(of, _)| *of == source) {
-            self.axis.bring(layout, span.sm as usize * layout.slots + span.slot as usize);
+            self.axis.bring(layout, place.sm * layout.slots + place.slot);
         }
     }
+}
+
+/// Where something lies in a run.
+struct Place {
+    begin: f64,
+    end: f64,
+    sm: usize,
+    slot: usize,
+}
+
+fn place_of(shown: &Shown, what: Selection) -> Option<(Source, Place)> {
+    let (source, begin, end, sm, slot) = match what {
+        Selection::Cta(source, at) => {
+            let run = shown.run(source).filter(|run| at < run.capture.spans.len())?;
+            let span = run.capture.spans.get(at);
+            (source, span.begin, span.end, span.sm, span.slot)
+        }
+        Selection::Gap(source, at) => {
+            let gap = *shown.run(source)?.gaps.all().get(at)?;
+            (source, gap.begin, gap.end, gap.sm, gap.slot)
+        }
+        Selection::None | Selection::Node(_) | Selection::Pack(_) => return None,
+    };
+    Some((source, Place { begin: begin.as_f64(), end: end.as_f64(), sm: sm as usize, slot: slot as usize }))
 }
 
 /// Draws the panel.
@@ -128,7 +149,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let pointer_at = response.hover_pos().filter(over).map(|pos| pos.x);
     let marks = paint::Marks { range: state.axis.range, cause, hatch, pointer_at };
     paint::all(ui, frame, (shown, counters), &blocks, &regions, &marks);
-    pointer(frame, &response, &blocks, shown, end, state);
+    pointer(frame, &response, &blocks, shown, state);
     for block in &blocks {
         scrollbar::of_lanes(ui, frame, &block.layout, (block.source().name(), &mut state.axis));
     }
@@ -343,7 +364,7 @@ fn snapped(blocks: &[Block<'_>], axis: &Layout, end: u64, pos: egui::Pos2) -> f6
         .unwrap_or(time)
 }
 
-fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: &Shown, end: u64, state: &mut State) {
+fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: &Shown, state: &mut State) {
     let Some(pos) = response.hover_pos() else { return };
     let Some(block @ Block { run, layout, .. }) = blocks::at(blocks, pos.y) else { return };
     if !layout.rect.contains(pos) {
@@ -355,33 +376,35 @@ fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_>], shown: 
     if let Some(at) = hit {
         frame.link(response, Selection::Cta(run.source(), at));
         if response.double_clicked() {
-            state.focus(end, run.source(), &run.capture.spans.get(at));
+            state.reveal(shown, Selection::Cta(run.source(), at));
         }
         let text = tooltip(block, shown, at);
         response.clone().on_hover_text_at_pointer(text);
         return;
     }
+    let mut lanes = layout.lanes_at(pos.y).filter_map(|lane| run.lanes.lanes.get(lane));
+    let gap = lanes.find_map(|lane| run.gaps.at(lane.sm, lane.slot, time));
     if response.double_clicked() {
         frame.send(Command::Act(Action::Fit));
-    } else if response.clicked() {
+    } else if response.clicked() && gap.is_none() {
         frame.send(Command::Select(Selection::None));
         state.axis.range = None;
     }
-    if let Some(gap) = layout.lane_at(pos.y).and_then(|lane| legend::hit(run, lane, time)) {
-        let text = format!(
-            "SM {} slot {}: {} bubble of {}\n{} to {} ({})\n{}\n{}",
-            gap.sm,
-            gap.slot,
-            gap.cause.name().replace('-', " "),
-            gap.end.saturating_sub(gap.begin),
-            gap.begin,
-            gap.end,
-            run.words(),
-            gap.cause.about(),
-            gap.cause.remedy()
-        );
-        response.clone().on_hover_text_at_pointer(text);
-    }
+    let Some((at, gap)) = gap.and_then(|at| Some((at, run.gaps.all().get(at)?))) else { return };
+    frame.link(response, Selection::Gap(run.source(), at));
+    let text = format!(
+        "SM {} slot {}: {} bubble of {}\n{} to {} ({})\n{}\n{}",
+        gap.sm,
+        gap.slot,
+        gap.cause.name().replace('-', " "),
+        gap.end.saturating_sub(gap.begin),
+        gap.begin,
+        gap.end,
+        run.words(),
+        gap.cause.about(),
+        gap.cause.remedy()
+    );
+    response.clone().on_hover_text_at_pointer(text);
 }
 
 /// What the CTAs of a pack compute.

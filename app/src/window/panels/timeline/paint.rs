@@ -18,6 +18,7 @@ use crate::timeline::lanes::Piece;
 use crate::timeline::layout::{Layout, ticks};
 use crate::window::frame::Frame;
 use crate::window::panels::timeline::counters;
+use crate::window::selection::Selection;
 
 /// Parts of the panel.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +96,7 @@ pub(super) fn all(
         clipped.add(bubbles::mesh((&run.lanes, &run.gaps), layout, marks.hatch.id(), tint));
         lanes(&clipped, frame, shown, block);
         ends(&clipped, frame, blocks, block);
+        bubble(&clipped, frame, block);
         let gutter_rect = Rect::from_x_y_ranges(regions.gutter.x_range(), layout.rect.y_range());
         gutter(&ui.painter_at(gutter_rect), frame, layout, regions);
         if let Some(place) = place {
@@ -202,6 +204,33 @@ fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>)
         painter.rect_stroke(place.expand(1.0), 1.0, Stroke::new(width, frame.tokens.text), StrokeKind::Outside);
     }
     names(painter, frame, shown, block);
+}
+
+/// The selected bubble, with an arrow to each CTA that bounds it.
+fn bubble(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
+    let Selection::Gap(source, at) = frame.selected.what else { return };
+    let Some(gap) = run.gaps.all().get(at).filter(|_| source == run.source()) else { return };
+    let place = |sm: u32, slot: u32, begin: Nanos, end: Nanos| {
+        let top = layout.top(sm as usize * layout.slots + slot as usize);
+        Rect::from_x_y_ranges(layout.x(begin.as_f64())..=layout.x(end.as_f64()), top..=top + layout.lane)
+    };
+    let own = place(gap.sm, gap.slot, gap.begin, gap.end);
+    let stroke = Stroke::new(2.0, frame.tokens.accent);
+    painter.rect_stroke(own.expand(1.0), 1.0, stroke, StrokeKind::Outside);
+    for bound in frame.bounds.iter().filter(|bound| **bound < run.capture.spans.len()) {
+        let span = run.capture.spans.get(*bound);
+        let cta = place(span.sm, span.slot, span.begin, span.end);
+        // What starts late bounds a bubble with its begin, what runs on with its end.
+        let starts = match gap.cause {
+            BubbleCause::LaunchRamp => true,
+            BubbleCause::InterKernelGap | BubbleCause::DependencyWait => span.begin >= gap.begin,
+            _ => false,
+        };
+        let x = if starts { cta.left() } else { cta.right() };
+        painter.rect_stroke(cta.expand(1.0), 1.0, Stroke::new(1.5, frame.tokens.accent), StrokeKind::Outside);
+        painter.arrow(own.center(), pos2(x, cta.center().y) - own.center(), stroke);
+    }
 }
 
 /// Names inside CTAs, where there is room.
