@@ -6,3 +6,8 @@ use std::path::PathBuf;
 pub fn kernel_cache() -> Option<PathBuf> {
     directories::ProjectDirs::from("", "", "packscope").map(|dirs| dirs.cache_dir().join("kernels"))
 }
+
+/// Where the window keeps what is worked on; without a home folder it keeps nothing.
+pub fn session() -> Option<PathBuf> {
+    directories::ProjectDirs::from("", "", "packscope").map(|dirs| dirs.data_local_dir().join("session.ron"))
+}

@@ -53,4 +53,5 @@ mod window_gpu;
 mod window_history;
 mod window_images;
 mod window_open;
+mod window_session;
 mod window_timeline;

@@ -36,9 +36,9 @@ fn subtitle(out: &mut String, t: &Tokens, capture: &Capture, damage: &Damage, to
     15.0 * lines.len() as f32
 }
 
-fn lanes(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), area: Rect, end: f64) {
+fn lanes(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), area: Rect, (begin, end): (f64, f64)) {
     let lanes = Lanes::of(capture);
-    let layout = Layout::new(&lanes, View { begin: 0.0, end, scroll: 0.0, lane_height: None }, area);
+    let layout = Layout::new(&lanes, View { begin, end, scroll: 0.0, lane_height: None }, area);
     // Where CTAs are lost, a gap may be none; where windows are, its cause is not known.
     let gaps = if damage.of_causes().is_none() && !layout.is_strips() {
         metrics::gaps(&capture.plan, capture)
@@ -47,6 +47,7 @@ fn lanes(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), a
     };
     for gap in gaps {
         let (left, right) = (layout.x(gap.begin.as_f64()), layout.x(gap.end.as_f64()));
+        let (left, right) = (left.max(area.left()), right.min(area.right()));
         if right - left >= 3.0 {
             let top = layout.top(gap.sm as usize * layout.slots + gap.slot as usize);
             let place = Rect::from_min_max(pos2(left, top), pos2(right, top + layout.lane));
@@ -99,6 +100,11 @@ fn legend(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), 
 
 /// The timeline of a run with its bubbles, title, source and legend.
 pub fn timeline_svg(capture: &Capture, damage: &Damage) -> String {
+    window_svg(capture, damage, None)
+}
+
+/// The same of a stretch of time, in nanoseconds; of all where there is none.
+pub fn window_svg(capture: &Capture, damage: &Damage, window: Option<(f64, f64)>) -> String {
     let t = tokens(false);
     let mut body = String::new();
     text(&mut body, LEFT, 26.0, 15, t.text, &title(capture));
@@ -109,15 +115,15 @@ pub fn timeline_svg(capture: &Capture, damage: &Damage) -> String {
     text(&mut body, 8.0, area.top() + 10.0, 11, t.faint, "SM 0");
     let last = format!("SM {}", capture.provenance.sm_count.saturating_sub(1));
     text(&mut body, 8.0, area.bottom(), 11, t.faint, &last);
-    let end = capture.makespan().as_f64().max(1.0);
-    lanes(&mut body, t, (capture, damage), area, end);
+    let window = window.unwrap_or((0.0, capture.makespan().as_f64().max(1.0)));
+    lanes(&mut body, t, (capture, damage), area, window);
     let under = Rect::from_min_size(pos2(LEFT, area.bottom() + 24.0), vec2(area.width(), 0.0));
-    let bottom = counters(&mut body, t, capture, under, end);
+    let bottom = counters(&mut body, t, capture, under, window);
     document(bottom + 6.0, &body)
 }
 
 /// Throughputs and shares under the lanes, on their axis; returns where they end.
-fn counters(out: &mut String, t: &Tokens, capture: &Capture, under: Rect, end: f64) -> f32 {
+fn counters(out: &mut String, t: &Tokens, capture: &Capture, under: Rect, (begin, end): (f64, f64)) -> f32 {
     let mut top = under.top();
     for unit in ["B/s", "share"] {
         let rows: Vec<_> = capture.counters.iter().filter(|series| series.unit == unit).collect();
@@ -135,7 +141,7 @@ fn counters(out: &mut String, t: &Tokens, capture: &Capture, under: Rect, end: f
             let mut points = String::new();
             for (step, value) in series.values.iter().enumerate().filter(|(_, value)| value.is_finite()) {
                 for time in [step, step + 1].map(|step| series.start.as_f64() + series.step.as_f64() * step as f64) {
-                    let x = place.left() + (time / end).min(1.0) as f32 * place.width();
+                    let x = place.left() + ((time - begin) / (end - begin)).clamp(0.0, 1.0) as f32 * place.width();
                     let y = place.bottom() - (value / most) as f32 * (place.height() - 2.0);
                     let _ = write!(points, "{x:.1},{y:.1} ");
                 }
@@ -174,7 +180,7 @@ pub fn compare_svg(captures: &[Capture]) -> String {
         let under = subtitle(&mut body, t, capture, &whole, y + 32.0);
         legend(&mut body, t, (capture, &whole), y + 36.0 + under);
         let area = Rect::from_min_size(pos2(LEFT, y + 44.0 + under), vec2(WIDTH - LEFT - 20.0, 140.0));
-        lanes(&mut body, t, (capture, &whole), area, end);
+        lanes(&mut body, t, (capture, &whole), area, (0.0, end));
         y += 216.0 + under;
     }
     document(y + 6.0, &body)

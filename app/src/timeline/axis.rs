@@ -2,6 +2,8 @@
 //!
 //! It holds over replans. Where a run is shorter than what was looked at, its end is shown.
 
+use serde::{Deserialize, Serialize};
+
 use super::layout::{Layout, View};
 
 /// Tallest lane.
@@ -12,7 +14,7 @@ pub const NAMED: f32 = 12.0;
 const WHOLE: f64 = 1.01;
 
 /// Zoom, scroll and range.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// Begin and end in nanoseconds; `None` shows all.
     pub window: Option<(f64, f64)>,

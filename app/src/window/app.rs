@@ -1,6 +1,7 @@
 //! The state of the window and its two passes: `logic` changes it, `ui` draws it.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use egui::{Context, Ui};
@@ -30,12 +31,16 @@ use crate::window::guard::Guard;
 use crate::window::open::Opening;
 use crate::window::panel::{Panel, Part};
 use crate::window::selection::{Lit, Selection};
+use crate::window::session::Keeper;
 use crate::{samples, theme};
 
 /// The window.
 pub struct App {
     pub(super) document: Document,
     pub(super) history: History,
+    /// The file of the capture that is shown.
+    pub(super) capture: Option<PathBuf>,
+    pub(super) keeper: Option<Keeper>,
     /// The drag or the field that edits of this frame belong to.
     pub(super) gesture: Option<Gesture>,
     pub(super) shown: Option<Box<Shown>>,
@@ -96,6 +101,8 @@ impl App {
                 l2: L2State::Cold,
             },
             history: History::default(),
+            capture: None,
+            keeper: None,
             gesture: None,
             shown: None,
             compared: Vec::new(),
@@ -199,6 +206,7 @@ impl App {
         let failed = self.guard.untold();
         self.log.extend(failed.into_iter().map(|text| (Level::Error, text)));
         self.engine.push();
+        self.guarded(|app| app.keep_now(ctx));
     }
 
     /// Does a step of the logic pass; one that panics is given up, told, and leaves nothing going.

@@ -51,6 +51,29 @@ impl Status<'_> {
 enum Asking {
     Open,
     Save,
+    Picture,
+}
+
+impl Asking {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Open => "Open a batch or device (.ron) or a capture (.pscope)",
+            Self::Save => "Save the batch",
+            Self::Picture => "Export the timeline as a picture (.svg or .png)",
+        }
+    }
+
+    fn verb(self) -> &'static str {
+        if self == Self::Open { "Open" } else { "Save" }
+    }
+
+    fn command(self, path: PathBuf) -> Command {
+        match self {
+            Self::Open => Command::OpenPath(path),
+            Self::Save => Command::SavePath(path),
+            Self::Picture => Command::SavePicture(path),
+        }
+    }
 }
 
 /// Windows over the panels.
@@ -74,10 +97,13 @@ impl State {
     }
 
     pub(super) fn ask_save(&mut self, name: &str) {
-        let plain: String =
-            name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-        self.path = format!("{}.ron", if plain.is_empty() { "batch" } else { &plain });
+        self.path = format!("{}.ron", plain(name));
         self.asking = Some(Asking::Save);
+    }
+
+    pub(super) fn ask_picture(&mut self, name: &str) {
+        self.path = format!("{}.svg", plain(name));
+        self.asking = Some(Asking::Picture);
     }
 
     /// The file that was chosen, once.
@@ -91,6 +117,12 @@ impl State {
         (self.keys, self.palette, self.asking) = (false, None, None);
         open
     }
+}
+
+/// A name as files have them.
+fn plain(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    if name.is_empty() { "batch".to_owned() } else { name.chars().map(letter).collect() }
 }
 
 /// Menus and run controls.
@@ -413,31 +445,30 @@ fn prompt(ctx: &Context, state: &mut State) {
     let Some(asking) = state.asking else { return };
     let mut chosen: Option<PathBuf> = None;
     let mut close = false;
-    let title =
-        if asking == Asking::Open { "Open a batch or device (.ron) or a capture (.pscope)" } else { "Save the batch" };
-    egui::Window::new(title).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).collapsible(false).resizable(false).show(
-        ctx,
-        |ui| {
+    egui::Window::new(asking.title())
+        .anchor(Align2::CENTER_CENTER, [0.0, 0.0])
+        .collapsible(false)
+        .resizable(false)
+        .show(ctx, |ui| {
             let edit = ui.add(egui::TextEdit::singleline(&mut state.path).hint_text("path").desired_width(460.0));
             ui.horizontal(|ui| {
                 let enter = edit.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
-                if ui.button(if asking == Asking::Open { "Open" } else { "Save" }).clicked() || enter {
+                if ui.button(asking.verb()).clicked() || enter {
                     chosen = Some(PathBuf::from(state.path.trim()));
                 }
                 if ui.button("Browse…").on_hover_text("the desktop's own dialog, where it has one").clicked() {
-                    let dialog = rfd::FileDialog::new().set_file_name(if asking == Asking::Save {
-                        state.path.as_str()
-                    } else {
+                    let dialog = rfd::FileDialog::new().set_file_name(if asking == Asking::Open {
                         ""
+                    } else {
+                        state.path.as_str()
                     });
                     chosen = if asking == Asking::Open { dialog.pick_file() } else { dialog.save_file() };
                 }
                 close = ui.button("Close").clicked();
             });
-        },
-    );
+        });
     if let Some(path) = chosen {
-        state.picked = Some(if asking == Asking::Open { Command::OpenPath(path) } else { Command::SavePath(path) });
+        state.picked = Some(asking.command(path));
         close = true;
     }
     if close {

@@ -41,6 +41,8 @@ pub enum Command {
     OpenPath(PathBuf),
     /// Save the batch to a file.
     SavePath(PathBuf),
+    /// Write the timeline as a picture.
+    SavePicture(PathBuf),
     /// Open a sample by key.
     Sample(&'static str),
     /// Compare all ways.

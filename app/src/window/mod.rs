@@ -21,17 +21,23 @@ mod open;
 pub mod panel;
 pub mod panels;
 pub mod selection;
+mod session;
 #[cfg(test)]
 mod tests;
+
+use std::path::PathBuf;
 
 pub use app::App;
 pub use open::Opening;
 
-/// Opens the window and returns when it is closed.
+use crate::paths;
+
+/// Opens the window and returns when it is closed; on the example, with what was worked on last. `capture` is the file
+/// that a capture is from.
 ///
 /// # Errors
 /// Where the system gives no window, no OpenGL context or no thread.
-pub fn open(opening: Opening) -> anyhow::Result<()> {
+pub fn open(opening: Opening, capture: Option<PathBuf>) -> anyhow::Result<()> {
     let options = eframe::NativeOptions {
         viewport: egui::ViewportBuilder::default()
             .with_title("packscope")
@@ -44,7 +50,15 @@ pub fn open(opening: Opening) -> anyhow::Result<()> {
     eframe::run_native(
         "packscope",
         options,
-        Box::new(move |creation| Ok(Box::new(App::new(&creation.egui_ctx, opening)?))),
+        Box::new(move |creation| {
+            let restore = matches!(opening, Opening::Example);
+            let mut app = App::new(&creation.egui_ctx, opening)?;
+            app.came_from(capture);
+            if let Some(path) = paths::session() {
+                app.keep_session(&creation.egui_ctx, path, restore)?;
+            }
+            Ok(Box::new(app))
+        }),
     )
     .map_err(|error| anyhow::anyhow!("{error}"))
 }

@@ -53,6 +53,7 @@ impl App {
 
     /// Shows a batch from a file with the device and choice that its text speaks of.
     pub(in crate::window) fn open(&mut self, mut spec: BatchSpec) {
+        self.capture = None;
         let scene = spec.scene.take();
         let mut document = Document { spec: Arc::new(spec), ..self.document.clone() };
         if let Some(scene) = scene {

@@ -9,6 +9,7 @@ use engine::workload::BatchSpec;
 use crate::document::Document;
 use crate::document::edit::Edit;
 use crate::jobs::state::JobId;
+use crate::picture::{png, timeline};
 use crate::runs::compared::Way;
 use crate::runs::headline;
 use crate::runs::shown::Shown;
@@ -29,7 +30,10 @@ impl App {
     /// Opens a file; one that is refused leaves all as it is, with one message.
     pub(in crate::window) fn open_path(&mut self, path: &Path) {
         match open::open(path) {
-            Ok(Opened::Capture(loaded)) => self.show_capture(*loaded),
+            Ok(Opened::Capture(loaded)) => {
+                self.show_capture(*loaded);
+                self.capture = Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+            }
             Ok(Opened::Batch(spec)) => self.open(*spec),
             Ok(Opened::Device(device)) => {
                 self.log.push((Level::Info, format!("the device is now {}, from {}", device.name, path.display())));
@@ -45,6 +49,24 @@ impl App {
         match saved {
             Ok(()) => self.log.push((Level::Info, format!("saved {}", path.display()))),
             Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    /// Writes the timeline as it is looked at as a picture: PNG where the name ends so, SVG else.
+    pub(in crate::window) fn save_picture(&mut self, path: &Path) {
+        let Some(run) = self.shown.as_ref().and_then(|shown| shown.runs(self.states.timeline.sources).next()) else {
+            return self.fail("there is no run to make a picture of");
+        };
+        let view = self.states.timeline.axis.view(run.lanes.end);
+        let window = self.states.timeline.axis.window.map(|_| (view.begin, view.end));
+        let svg = timeline::window_svg(&run.capture, &run.damage, window);
+        let is_png = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
+        let bytes = if is_png { png::png(&svg).map_err(|error| format!("{error:#}")) } else { Ok(svg.into_bytes()) };
+        let doing = "writing the picture";
+        let saved = bytes.and_then(|bytes| write_atomically(path, doing, &bytes).map_err(|error| error.to_string()));
+        match saved {
+            Ok(()) => self.log.push((Level::Info, format!("wrote {}", path.display()))),
+            Err(problem) => self.fail(&problem),
         }
     }
 

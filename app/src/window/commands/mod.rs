@@ -4,6 +4,7 @@ mod edit;
 mod files;
 mod measure;
 mod run;
+mod session;
 pub mod table;
 mod view;
 
@@ -31,6 +32,7 @@ impl App {
             Command::Hover(what) => self.hovered = what,
             Command::OpenPath(path) => self.open_path(&path),
             Command::SavePath(path) => self.save_path(&path),
+            Command::SavePicture(path) => self.save_picture(&path),
             Command::Sample(key) => {
                 if let Some(sample) = samples::find(key) {
                     self.take_text(sample.text);
@@ -70,6 +72,7 @@ impl App {
             Action::Undo => self.travel(true),
             Action::Redo => self.travel(false),
             Action::Open => self.chrome.ask_open(),
+            Action::Picture => self.chrome.ask_picture(&self.document.spec.name),
             Action::Save => self.chrome.ask_save(&self.document.spec.name),
             Action::Clear => self.edit(Edit::Batch(Arc::new(BatchSpec::empty(self.document.spec.shape)))),
             Action::Appearance => ctx.set_theme(if ctx.theme() == Theme::Dark { Theme::Light } else { Theme::Dark }),

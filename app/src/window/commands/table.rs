@@ -43,6 +43,8 @@ pub enum Action {
     Open,
     /// Save the batch.
     Save,
+    /// Export the timeline as a picture.
+    Picture,
     /// Empty batch.
     Clear,
     /// Dark or light.
@@ -89,6 +91,7 @@ pub const RUN_GPU: &str = "Run on the GPU";
 pub const COMMANDS: &[Entry] = &[
     entry(Action::Open, "File", "Open a batch or capture…", Some((CTRL, Key::O))),
     entry(Action::Save, "File", "Save the batch…", Some((CTRL, Key::S))),
+    entry(Action::Picture, "File", "Export the timeline as a picture…", Some((CTRL, Key::E))),
     entry(Action::Clear, "File", "New empty batch", None),
     entry(Action::Redo, "Edit", "Redo", Some((CTRL_SHIFT, Key::Z))),
     entry(Action::Undo, "Edit", "Undo", Some((CTRL, Key::Z))),

@@ -1,0 +1,72 @@
+//! The session: keeping what is worked on, and beginning where it ended.
+
+use std::path::PathBuf;
+
+use egui::{Context, Theme};
+
+use crate::document::edit::Edit;
+use crate::document::history::History;
+use crate::window::app::App;
+use crate::window::frame::Level;
+use crate::window::session::{self, Keeper, View};
+
+impl App {
+    /// Keeps what is worked on in a file from now on; with `restore`, begins where that file ends.
+    ///
+    /// # Errors
+    /// The system's, when it gives no thread.
+    pub fn keep_session(&mut self, ctx: &Context, path: PathBuf, restore: bool) -> std::io::Result<()> {
+        self.keeper = Some(Keeper::start(path)?);
+        if restore {
+            self.restore(ctx);
+        }
+        Ok(())
+    }
+
+    /// The capture that what is shown was opened from; for a window that was opened on one.
+    pub fn came_from(&mut self, path: Option<PathBuf>) {
+        self.capture = path;
+    }
+
+    fn restore(&mut self, ctx: &Context) {
+        let Some(path) = self.keeper.as_ref().map(|keeper| keeper.path.clone()).filter(|path| path.exists()) else {
+            return;
+        };
+        let (document, view) = match session::read(&path) {
+            Ok(kept) => kept,
+            Err(error) => {
+                let aside = path.with_extension("ron.unread");
+                let kept = std::fs::rename(&path, &aside).is_ok();
+                let place = if kept { format!("; it is kept as {}", aside.display()) } else { String::new() };
+                self.log.push((Level::Warning, format!("the last session could not be read: {error}{place}")));
+                return;
+            }
+        };
+        if let Some(capture) = view.capture.filter(|capture| capture.exists()) {
+            self.open_path(&capture);
+        }
+        if self.document != document {
+            self.history.edit(&mut self.document, Edit::Whole(Box::new(document)), None);
+            self.run();
+        }
+        self.history = History::default();
+        self.states.timeline.axis = view.axis;
+        self.by_tile = view.by_tile;
+        ctx.set_theme(if view.dark { Theme::Dark } else { Theme::Light });
+        self.log.push((Level::Info, "the last session is back".to_owned()));
+    }
+
+    /// Keeps what is worked on, at most once a second.
+    pub(in crate::window) fn keep_now(&mut self, ctx: &Context) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let view = View {
+            axis: self.states.timeline.axis,
+            by_tile: self.by_tile,
+            dark: ctx.theme() == Theme::Dark,
+            capture: self.capture.clone(),
+        };
+        if let Some(wait) = keeper.keep(&self.document, view) {
+            ctx.request_repaint_after(wait);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What is worked on, kept in a file of ours: a window that ends in any way begins where it was.
+//!
+//! ```text
+//! logic pass ──something differs, a second after the last time──► thread "session" ──► session.ron, by rename
+//! start ──► session.ron ──► document, capture, view; a file that cannot be read is told, and left aside
+//! ```
+//!
+//! The file is written under another name and renamed, so that a kill leaves the one before whole. A second passes
+//! between two writes at the least: no more than that, and what a write takes, can be lost.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded};
+use engine::capture::write_atomically;
+use engine::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+use crate::timeline::axis::Axis;
+
+/// Version of the file.
+const VERSION: u32 = 1;
+/// Least time between two writes.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// How the document is looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct View {
+    pub(super) axis: Axis,
+    pub(super) by_tile: bool,
+    pub(super) dark: bool,
+    /// The capture that was opened last, where one was.
+    pub(super) capture: Option<PathBuf>,
+}
+
+/// The file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    version: u32,
+    document: String,
+    view: View,
+}
+
+fn write(path: &Path, document: &Document, view: View) -> Result<()> {
+    let stored = Stored { version: VERSION, document: document.to_ron()?, view };
+    let text = ron::to_string(&stored).map_err(|error| Error::Batch(error.to_string()))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(Error::io("making the folder of the session", folder))?;
+    write_atomically(path, "writing the session", text.as_bytes())
+}
+
+pub(super) fn read(path: &Path) -> Result<(Document, View)> {
+    let text = std::fs::read_to_string(path).map_err(Error::io("reading the session", path))?;
+    let told = |problem: String| Error::Batch(format!("{}: {problem}", path.display()));
+    let stored: Stored = ron::from_str(&text).map_err(|error| told(error.to_string()))?;
+    if stored.version != VERSION {
+        return Err(told(format!("the session has version {}, and this is {VERSION}", stored.version)));
+    }
+    Ok((Document::from_ron(&stored.document)?, stored.view))
+}
+
+/// The thread that writes, and what it wrote last.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) path: PathBuf,
+    to_write: Sender<(Document, View)>,
+    last: Option<(Document, View)>,
+    at: Option<Instant>,
+}
+
+impl Keeper {
+    pub(super) fn start(path: PathBuf) -> std::io::Result<Self> {
+        let (to_write, inbox) = bounded::<(Document, View)>(1);
+        let into = path.clone();
+        std::thread::Builder::new().name("session".to_owned()).spawn(move || {
+            let mut told = false;
+            while let Ok((document, view)) = inbox.recv() {
+                if let Err(error) = write(&into, &document, view)
+                    && !told
+                {
+                    told = true;
+                    tracing::warn!("the session is not kept: {error}");
+                }
+            }
+        })?;
+        Ok(Self { path, to_write, last: None, at: None })
+    }
+
+    /// Hands over what differs from the last write; gives how long to wait where that is too early.
+    pub(super) fn keep(&mut self, document: &Document, view: View) -> Option<Duration> {
+        if self.has(document, &view) {
+            return None;
+        }
+        let wait = self.at.map_or(Duration::ZERO, |at| BETWEEN.saturating_sub(at.elapsed()));
+        if wait > Duration::ZERO {
+            return Some(wait);
+        }
+        let now = (document.clone(), view);
+        self.at = Some(Instant::now());
+        if self.to_write.try_send(now.clone()).is_err() {
+            return Some(BETWEEN);
+        }
+        self.last = Some(now);
+        None
+    }
+
+    /// Whether this is what the last write has.
+    fn has(&self, document: &Document, view: &View) -> bool {
+        self.last.as_ref().is_some_and(|(own, seen)| {
+            (Arc::ptr_eq(&own.spec, &document.spec) || own.spec == document.spec)
+                && own.options == document.options
+                && own.l2 == document.l2
+                && seen == view
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_session_is_refused_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.ron");
+        for text in [
+            "",
+            "(version: 1",
+            "(version:9,document:\"\",view:(axis:(window:None,range:None,scroll:0,lane_height:None),by_tile:false,dark:true,capture:None))",
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert!(read(&path).unwrap_err().to_string().contains("session.ron"), "{text}");
+        }
+    }
+
+    #[test]
+    fn whenever_it_is_read_the_file_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep").join("session.ron");
+        let spec = engine::workload::BatchSpec::empty(engine::workload::AttentionShape::default());
+        let options = engine::session::PlanOptions::new(&engine::hw::builtin()[0]);
+        let mut document = Document { spec: Arc::new(spec), options, l2: engine::capture::L2State::Warm };
+        let view = View { axis: Axis::default(), by_tile: true, dark: false, capture: None };
+        write(&path, &document, view.clone()).unwrap();
+        let (into, looked) = (path.clone(), view.clone());
+        let writing = std::thread::spawn(move || {
+            for at in 0..150 {
+                document.options.pack.split_constant = f64::from(at);
+                write(&into, &document, looked.clone()).unwrap();
+            }
+            document
+        });
+        let mut reads = 0;
+        while !writing.is_finished() || reads < 100 {
+            assert_eq!(read(&path).unwrap().1, view);
+            reads += 1;
+        }
+        assert_eq!(read(&path).unwrap().0, writing.join().unwrap());
+    }
+}
