@@ -178,7 +178,7 @@ impl<'a> Builder<'a> {
     ) -> Result<(KernelSpec, Function), KernelError> {
         let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, self.traces());
         spec.beside_prefill = beside;
-        spec.any_group = self.shape.any_group();
+        spec.groups = self.shape.groups();
         spec.copies = self.shape.copies(DecodeShape::BULK_BLOCK);
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
         spec.defines.clone_from(&self.options.defines);
@@ -327,7 +327,7 @@ impl<'a> Builder<'a> {
             dtype: shape.dtype,
             trace: self.traces(),
             copies: shape.copies(DecodeShape::BULK_BLOCK),
-            any_group: shape.any_group(),
+            groups: shape.groups(),
         };
         let function = gpu.load(&self.compiler.hybrid(&spec)?)?;
         let bulk = spec.bulk_copies();

@@ -42,5 +42,5 @@ pub use plan::{
     CtaRoles, DecodeShape, Dtype, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows,
     Tile, Work,
 };
-pub use spec::{Arch, Copies, HybridSpec, KernelSpec, PrefillSpec, Roles};
+pub use spec::{Arch, Copies, Groups, HybridSpec, KernelSpec, PrefillSpec, Roles};
 pub use timing::{Protocol, Timing};

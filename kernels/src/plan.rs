@@ -1,7 +1,7 @@
 //! The plain arrays that a launch is made of, and the one place where they are checked.
 
 use crate::error::KernelError;
-use crate::spec::Copies;
+use crate::spec::{Copies, Groups};
 
 /// Element type of Q, K, V and the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,14 +64,17 @@ impl DecodeShape {
         if self.block_size < least { Copies::Tokens } else { Copies::Bulk }
     }
 
-    /// Whether the group is none of those for which decode kernels are compiled apart, the powers of two up to 16.
-    pub(crate) fn any_group(&self) -> bool {
-        !self.group().is_power_of_two() || self.group() > 16
+    /// Groups of the decode kernels that take this one.
+    pub(crate) fn groups(&self) -> Groups {
+        if self.group().is_power_of_two() && self.group() <= 16 { Groups::PowersOfTwo } else { Groups::Any }
     }
 
     /// By what the decode kernels divide by the group: 16 bits of its inverse, rounded up, or its logarithm.
     pub(crate) fn group_by(&self) -> u32 {
-        if self.any_group() { 65_536_u32.div_ceil(self.group().max(1)) } else { self.group().trailing_zeros() }
+        match self.groups() {
+            Groups::PowersOfTwo => self.group().trailing_zeros(),
+            Groups::Any => 65_536_u32.div_ceil(self.group().max(1)),
+        }
     }
 
     /// Query heads per KV head.

@@ -75,6 +75,16 @@ pub enum Copies {
     Tokens,
 }
 
+/// Query heads per KV head that a decode kernel takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Groups {
+    /// 1, 2, 4, 8 or 16: divisions by them are shifts.
+    #[default]
+    PowersOfTwo,
+    /// Any up to [`crate::DecodeShape::LARGEST_GROUP`].
+    Any,
+}
+
 /// One decode kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KernelSpec {
@@ -92,8 +102,8 @@ pub struct KernelSpec {
     pub beside_prefill: bool,
     /// How tiles of K and V come.
     pub copies: Copies,
-    /// Takes groups of query heads that are no power of two, or more than 16.
-    pub any_group: bool,
+    /// Groups of query heads that it takes.
+    pub groups: Groups,
     /// CTAs that are to share an SM.
     pub ctas_per_sm: u32,
     /// Ring stages, or 0 to take as many as fit.
@@ -114,7 +124,7 @@ impl KernelSpec {
             trace,
             beside_prefill: false,
             copies: Copies::Bulk,
-            any_group: false,
+            groups: Groups::PowersOfTwo,
             ctas_per_sm,
             stages: 0,
             defines: Vec::new(),
@@ -285,7 +295,7 @@ impl KernelSpec {
             format!("-DPS_D={}", self.head_dim),
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
             format!("-DPS_BESIDE={}", u32::from(self.beside_prefill)),
-            format!("-DPS_ANY_GROUP={}", u32::from(self.any_group)),
+            format!("-DPS_ANY_GROUP={}", u32::from(self.groups == Groups::Any)),
             format!("-DPS_WARPS={}", self.consumer_warps()),
             format!("-DPS_STAGES={}", self.stages_on(arch)?),
             format!("-DPS_TOKENS={}", self.tokens()),

@@ -13,12 +13,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kernels::{
-    Arch, CompiledKernel, Compiler, Copies, Dtype, HybridSpec, KernelError, KernelSpec, PrefillSpec, Roles, Tile,
-    nvrtc_version,
+    Arch, CompiledKernel, Compiler, Copies, Dtype, Groups, HybridSpec, KernelError, KernelSpec, PrefillSpec, Roles,
+    Tile, nvrtc_version,
 };
 
 /// Decode kernels of groups that are a power of two, and of all others.
-const GROUPS: [bool; 2] = [false, true];
+const GROUPS: [Groups; 2] = [Groups::PowersOfTwo, Groups::Any];
 
 /// Set for the processes that do a share: `index/count`.
 const SHARE: &str = "PACKSCOPE_KERNEL_SHARE";
@@ -106,9 +106,7 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         for tile in [Tile::LEAN, Tile { m: 16, n: 32 }, Tile { m: 16, n: 64 }] {
             decodes.push(KernelSpec::beside_prefill(&[tile], head_dim, dtype, trace));
             let of = |roles| {
-                GROUPS.map(|any_group| {
-                    Build::Hybrid(HybridSpec { roles, tile, head_dim, dtype, trace, copies, any_group })
-                })
+                GROUPS.map(|groups| Build::Hybrid(HybridSpec { roles, tile, head_dim, dtype, trace, copies, groups }))
             };
             if copies == Copies::Bulk || tile.n < 64 {
                 hybrids.extend([Roles::Either, Roles::Both].into_iter().flat_map(of));
@@ -121,7 +119,7 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         decodes.extend(fused.iter().map(|fused| KernelSpec::new(&tiles, head_dim, dtype, *fused, trace)));
     }
     let prefills = builds.into_iter().map(|spec| Build::Prefill(PrefillSpec { copies, ..spec }));
-    let of_groups = |spec: KernelSpec| GROUPS.map(|any_group| KernelSpec { copies, any_group, ..spec.clone() });
+    let of_groups = |spec: KernelSpec| GROUPS.map(|groups| KernelSpec { copies, groups, ..spec.clone() });
     let decodes = decodes.into_iter().flat_map(of_groups);
     prefills.chain(decodes.filter(|spec| spec.check().is_ok()).map(Build::Decode)).chain(hybrids).collect()
 }

@@ -8,7 +8,7 @@
 //! Two equal CTAs cannot hold 128 rows each: output, scores and weights of 128 by 64 take 28,700 of the 32,768 registers
 //! that are half of an SM.
 
-use super::{Arch, BESIDE_SHARED, Copies, KernelSpec, MAX_STAGES, PrefillSpec};
+use super::{Arch, BESIDE_SHARED, Copies, Groups, KernelSpec, MAX_STAGES, PrefillSpec};
 use crate::error::KernelError;
 use crate::plan::{CtaRoles, Dtype, Tile};
 
@@ -43,8 +43,8 @@ pub struct HybridSpec {
     pub trace: bool,
     /// How tiles of K and V come.
     pub copies: Copies,
-    /// Takes groups of query heads that are no power of two, or more than 16.
-    pub any_group: bool,
+    /// Groups of query heads that it takes.
+    pub groups: Groups,
 }
 
 impl HybridSpec {
@@ -117,7 +117,7 @@ impl HybridSpec {
     fn decode(&self, arch: &Arch) -> KernelSpec {
         let spec = KernelSpec {
             copies: self.copies,
-            any_group: self.any_group,
+            groups: self.groups,
             ..KernelSpec::new(&[self.tile], self.head_dim, self.dtype, false, self.trace)
         };
         let most = self.shares(arch).1;
