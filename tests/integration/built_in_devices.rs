@@ -12,7 +12,7 @@ use engine::session::{PlanOptions, RunOptions, oracle_ns, plan_spec, simulate};
 use engine::workload::{AttentionShape, BatchSpec, RequestSpec, parse_tree};
 use packscope::window::App;
 use packscope::window::command::Command;
-use packscope::window::panels::Panel;
+use packscope::window::panel::Panel;
 use serde_json::{Value, json};
 
 use crate::program::{packscope, packscope_in};
