@@ -26,8 +26,16 @@ const STEPS: [&[&str]; 16] = [
 ];
 
 /// Rooms of the app from left to right.
-const ROOMS: [&[&str]; 7] =
-    [&["paths", "samples", "theme"], &["timeline"], &["runs"], &["picture"], &["jobs"], &["window"], &["cli"]];
+const ROOMS: [&[&str]; 8] = [
+    &["paths", "samples", "theme"],
+    &["document"],
+    &["timeline"],
+    &["runs"],
+    &["picture"],
+    &["jobs"],
+    &["window"],
+    &["cli"],
+];
 
 /// (folder, its modules in order).
 const ORDERS: [(&str, &[&[&str]]); 2] = [("engine/src/", &STEPS), ("app/src/", &ROOMS)];

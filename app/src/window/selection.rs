@@ -71,6 +71,11 @@ impl Lit {
         self.what != Selection::None
     }
 
+    /// Whether what is not lit is drawn back: a bubble lights nothing of the plan, so all of it stays as it is.
+    pub fn draws_others_back(&self) -> bool {
+        !matches!(self.what, Selection::None | Selection::Gap(..))
+    }
+
     /// Whether a pack is lit: itself, or through its node.
     pub fn has_pack(&self, pack: PackIdx, node_of_pack: NodeIdx) -> bool {
         match self.pack {

@@ -145,13 +145,14 @@ mod tests {
         let view = View { axis: Axis::default(), by_tile: true, dark: false, capture: None };
         write(&path, &document, view.clone()).unwrap();
         let (into, looked) = (path.clone(), view.clone());
-        let writing = std::thread::spawn(move || {
+        let writing = std::thread::Builder::new().name("writing".to_owned()).spawn(move || {
             for at in 0..150 {
                 document.options.pack.split_constant = f64::from(at);
                 write(&into, &document, looked.clone()).unwrap();
             }
             document
         });
+        let writing = writing.unwrap();
         let mut reads = 0;
         while !writing.is_finished() || reads < 100 {
             assert_eq!(read(&path).unwrap().1, view);

@@ -105,7 +105,7 @@ fn paint_node(painter: &egui::Painter, frame: &Frame<'_>, node: NodeIdx, place: 
     let tokens = frame.tokens;
     let mut fill = tokens.entity(node.0);
     let lit = frame.selected.has_node(node) || frame.hovered.has_node(node);
-    if frame.selected.is_some() && !lit {
+    if frame.selected.draws_others_back() && !lit {
         fill = tokens.dimmed(fill);
     }
     if folded > 1 {

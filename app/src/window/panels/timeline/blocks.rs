@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use egui::{Rect, pos2};
 use engine::capture::Source;
+use engine::units::counted;
 
+use crate::runs::damage;
 use crate::runs::run::Run;
 use crate::timeline::layout::{Layout, View};
 
@@ -52,4 +54,14 @@ pub(super) fn part<'a>(runs: &[&'a Arc<Run>], view: View, area: Rect) -> Vec<Blo
 /// The block at a height.
 pub(super) fn at<'a, 'b>(blocks: &'b [Block<'a>], y: f32) -> Option<&'b Block<'a>> {
     blocks.iter().find(|block| block.layout.rect.y_range().contains(y))
+}
+
+/// CTAs, SMs and how busy they are; of a damaged run what is left, and why the rest is not known.
+pub(super) fn content(run: &Run) -> String {
+    let (ctas, sms) = (damage::ctas(&run.capture, &run.damage), run.capture.provenance.sm_count);
+    if let Some(reason) = run.damage.of_spans() {
+        return format!("{ctas} on {sms} SMs · slots busy {} ({reason})", damage::UNKNOWN);
+    }
+    let slots = counted(u64::from(run.capture.slots_per_sm()), "slot");
+    format!("{ctas} on {sms} SMs × {slots} · slots busy {}", run.busy(1))
 }

@@ -187,7 +187,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], sta
             ui.label(text).on_hover_text("simulated makespan over the median of the measured ones (derived)");
         }
         if let [run] = runs {
-            let text = RichText::new(content(run)).color(frame.tokens.faint);
+            let text = RichText::new(blocks::content(run)).color(frame.tokens.faint);
             ui.label(text).on_hover_text(run.damage.of_spans().unwrap_or_default());
         }
         if shown.measured.is_some() && shown.simulated.is_some() {
@@ -238,16 +238,6 @@ fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     if let Some(traced) = headline::lanes(&run.capture, &run.damage) {
         ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
     }
-}
-
-/// CTAs, SMs and how busy they are; of a damaged run what is left, and why the rest is not known.
-fn content(run: &Run) -> String {
-    let (ctas, sms) = (damage::ctas(&run.capture, &run.damage), run.capture.provenance.sm_count);
-    if let Some(reason) = run.damage.of_spans() {
-        return format!("{ctas} on {sms} SMs · slots busy {} ({reason})", damage::UNKNOWN);
-    }
-    let slots = counted(u64::from(run.capture.slots_per_sm()), "slot");
-    format!("{ctas} on {sms} SMs × {slots} · slots busy {}", run.busy(1))
 }
 
 /// What the colours of CTAs mean in a batch with prefill, with how many there are of each.

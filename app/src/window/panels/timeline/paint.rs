@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use egui::{Align2, FontId, Painter, Rect, Stroke, StrokeKind, TextureHandle, Ui, pos2, vec2};
+use egui::emath::Rot2;
+use egui::{Align2, FontId, Painter, Pos2, Rect, Stroke, StrokeKind, TextureHandle, Ui, pos2, vec2};
 use engine::capture::Source;
 use engine::metrics::BubbleCause;
 use engine::units::Nanos;
 
-use super::blocks::Block;
+use super::blocks::{self, Block};
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
@@ -137,7 +138,7 @@ fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
     );
     let traced = if source == Source::Measured { " in the traced run" } else { "" };
     // Where spans are lost, the last that is left does not end the run.
-    let mut text = super::content(block.run);
+    let mut text = blocks::content(block.run);
     if block.run.damage.of_spans().is_none() {
         let _ = write!(text, " · last CTA ends at {}{traced}", Nanos(block.run.lanes.end));
     }
@@ -186,7 +187,7 @@ fn ruler(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Region
 fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>) {
     let Block { run, layout, .. } = block;
     let capture = &run.capture;
-    let focused = frame.selected.is_some();
+    let focused = frame.selected.draws_others_back();
     let colour = |piece: &Piece| {
         let plain = frame.entity_colour(shown, piece.entity);
         let folded = if piece.count > 1 { mix(plain, frame.tokens.canvas, 0.15) } else { plain };
@@ -229,7 +230,17 @@ fn bubble(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>) {
         };
         let x = if starts { cta.left() } else { cta.right() };
         painter.rect_stroke(cta.expand(1.0), 1.0, Stroke::new(1.5, frame.tokens.accent), StrokeKind::Outside);
-        painter.arrow(own.center(), pos2(x, cta.center().y) - own.center(), stroke);
+        arrow(painter, own.center(), pos2(x, cta.center().y), stroke);
+    }
+}
+
+/// A line with a small head, whatever its length.
+fn arrow(painter: &Painter, from: Pos2, to: Pos2, stroke: Stroke) {
+    const HEAD: f32 = 9.0;
+    painter.line_segment([from, to], stroke);
+    let back = (from - to).normalized() * HEAD;
+    for turn in [0.45, -0.45] {
+        painter.line_segment([to, to + Rot2::from_angle(turn) * back], stroke);
     }
 }
 
@@ -252,7 +263,7 @@ fn names(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>)
             _ if rect.width() >= MIDDLE_NAME => format!("CTA {cta}"),
             _ => cta.to_string(),
         };
-        let lit = !frame.selected.is_some() || frame.lights(shown, piece.entity);
+        let lit = !frame.selected.draws_others_back() || frame.lights(shown, piece.entity);
         let colour = if lit { frame.tokens.on(frame.entity_colour(shown, piece.entity)) } else { frame.tokens.faint };
         let place = rect.left_center() + vec2(4.0, 0.0);
         painter.with_clip_rect(rect.intersect(layout.rect)).text(
