@@ -1,5 +1,5 @@
 //! The one thread that plans and simulates. Jobs carry a number, and so does all that is told of them; see
-//! [`super::engine`] for who asks and who is answered. Runs on a GPU have a thread of their own, so
+//! `jobs::engine` for who asks and who is answered. Runs on a GPU have a thread of their own, so
 //! that an edit never waits for one; see [`super::machine`].
 
 use std::sync::Arc;
