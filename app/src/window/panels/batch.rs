@@ -201,11 +201,11 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize
             let step = if node.children.is_empty() { 1 } else { block };
             let mut units = node.tokens / step.max(1);
             let value = field(&mut units).range(1..=(1 << 20) / step.max(1)).speed(1.0);
-            let value = value.custom_formatter(move |v, _| grouped(v as u64 * step)).custom_parser(move |text| {
-                text.replace(',', "").parse::<f64>().ok().map(|tokens| (tokens / step as f64).round())
-            });
+            let value = value.custom_formatter(move |v, _| grouped((v as u64).saturating_mul(step))).custom_parser(
+                move |text| text.replace(',', "").parse::<f64>().ok().map(|tokens| (tokens / step as f64).round()),
+            );
             if ui.add(value).on_hover_text("tokens of this node; whole blocks above a leaf").changed() {
-                node.tokens = units * step;
+                node.tokens = units.saturating_mul(step);
             }
             let mut ending = node.ending();
             ui.label(RichText::new("end").color(frame.tokens.faint));
