@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use engine::capture::L2State;
+use engine::capture::{L2State, Source};
 use packscope::window::command::Command;
 use packscope::window::commands::table::Action;
+use packscope::window::selection::Selection;
 use packscope::window::{App, Opening};
 
 use crate::program::fixture;
@@ -48,6 +49,8 @@ fn a_window_begins_where_the_last_one_ended() {
     send(&mut window, Command::L2(L2State::Warm));
     send(&mut window, Command::Act(Action::ZoomIn));
     send(&mut window, Command::Act(Action::Colour));
+    send(&mut window, Command::Select(Selection::Cta(Source::Simulated, 2)));
+    send(&mut window, Command::Act(Action::Mark));
     let took = kept(&mut window, &path, &before);
     assert!(took < Duration::from_secs(2), "{took:?}");
     // What came after the last write of that second is in the next one.
@@ -60,6 +63,8 @@ fn a_window_begins_where_the_last_one_ended() {
     let mut again = open(Opening::Example, &path, true);
     assert_eq!(text(&mut again), edited);
     assert_eq!(*app(&mut again).axis(), axis);
+    let marks: Vec<String> = app(&mut again).marks().iter().map(|mark| mark.name.clone()).collect();
+    assert!(marks.len() == 1 && marks[0].starts_with("CTA "), "{marks:?}");
     assert_eq!(app(&mut again).shown().unwrap().planned.options.scheduler, "min-traffic");
     assert_eq!(app(&mut again).undoes(), None);
 }

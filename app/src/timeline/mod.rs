@@ -7,4 +7,5 @@ pub mod counters;
 pub mod gaps;
 pub mod lanes;
 pub mod layout;
+pub mod marks;
 pub mod strips;

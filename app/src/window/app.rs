@@ -22,6 +22,7 @@ use crate::jobs::{machine, mishap};
 use crate::runs::compared::Compared;
 use crate::runs::shown::Shown;
 use crate::timeline::axis::Axis;
+use crate::timeline::marks::Marks;
 use crate::window::chrome;
 use crate::window::command::Command;
 use crate::window::commands::table::pressed;
@@ -150,6 +151,11 @@ impl App {
     /// What of time and SMs the timeline shows.
     pub fn axis(&self) -> &Axis {
         &self.states.timeline.axis
+    }
+
+    /// Times that were marked.
+    pub fn marks(&self) -> &Marks {
+        &self.states.timeline.marks
     }
 
     /// Name of the step that undo takes back.

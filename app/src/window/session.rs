@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::timeline::axis::Axis;
+use crate::timeline::marks::Marks;
 
 /// Version of the file.
 const VERSION: u32 = 1;
@@ -29,6 +30,8 @@ const BETWEEN: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct View {
     pub(super) axis: Axis,
+    #[serde(default)]
+    pub(super) marks: Marks,
     pub(super) by_tile: bool,
     pub(super) dark: bool,
     /// The capture that was opened last, where one was.
@@ -142,7 +145,7 @@ mod tests {
         let spec = engine::workload::BatchSpec::empty(engine::workload::AttentionShape::default());
         let options = engine::session::PlanOptions::new(&engine::hw::builtin()[0]);
         let mut document = Document { spec: Arc::new(spec), options, l2: engine::capture::L2State::Warm };
-        let view = View { axis: Axis::default(), by_tile: true, dark: false, capture: None };
+        let view = View { axis: Axis::default(), marks: Marks::default(), by_tile: true, dark: false, capture: None };
         write(&path, &document, view.clone()).unwrap();
         let (into, looked) = (path.clone(), view.clone());
         let writing = std::thread::Builder::new().name("writing".to_owned()).spawn(move || {

@@ -51,6 +51,7 @@ impl App {
         }
         self.history = History::default();
         self.states.timeline.axis = view.axis;
+        self.states.timeline.marks = view.marks;
         self.by_tile = view.by_tile;
         ctx.set_theme(if view.dark { Theme::Dark } else { Theme::Light });
         self.log.push((Level::Info, "the last session is back".to_owned()));
@@ -61,6 +62,7 @@ impl App {
         let Some(keeper) = &mut self.keeper else { return };
         let view = View {
             axis: self.states.timeline.axis,
+            marks: self.states.timeline.marks.clone(),
             by_tile: self.by_tile,
             dark: ctx.theme() == Theme::Dark,
             capture: self.capture.clone(),

@@ -21,6 +21,8 @@ pub enum Action {
     Fit,
     /// Zoom to the selection; again: fit.
     Focus,
+    /// Mark the selection, the range or the pointer's time.
+    Mark,
     /// Previous slice of the lane.
     Previous,
     /// Next slice of the lane.
@@ -107,6 +109,12 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Lower, "Timeline", "Lower lanes", Some((Modifiers::SHIFT, Key::S))),
     entry(Action::Focus, "Timeline", "Focus the selection, again to fit", Some((PLAIN, Key::F))),
     entry(Action::Fit, "Timeline", "Show all", Some((CTRL, Key::Num0))),
+    entry(
+        Action::Mark,
+        "Timeline",
+        "Mark the selection or the pointer's time, again to take it away",
+        Some((PLAIN, Key::M)),
+    ),
     entry(Action::Previous, "Timeline", "Previous CTA of the lane", Some((PLAIN, Key::Comma))),
     entry(Action::Next, "Timeline", "Next CTA of the lane", Some((PLAIN, Key::Period))),
     entry(Action::Up, "Timeline", "Up the chain: CTA, pack, node", Some((PLAIN, Key::OpenBracket))),

@@ -24,6 +24,7 @@ use crate::timeline::axis::Axis;
 use crate::timeline::counters::rate;
 use crate::timeline::lanes::Entity;
 use crate::timeline::layout::Layout;
+use crate::timeline::marks::Marks;
 use crate::window::command::Command;
 use crate::window::commands::table::Action;
 use crate::window::frame::Frame;
@@ -38,6 +39,10 @@ pub struct State {
     pub axis: Axis,
     /// Which runs are shown.
     pub sources: Sources,
+    /// Times that were marked.
+    pub marks: Marks,
+    /// The time under the pointer in the frame before.
+    pointer: Option<f64>,
     /// The lanes of the frame before, one for each run.
     layouts: Vec<(Source, Layout)>,
     drag_from: Option<f64>,
@@ -70,9 +75,20 @@ impl State {
                     self.axis.fit();
                 }
             }
+            Action::Mark => self.mark(shown, selected),
             _ => return false,
         }
         true
+    }
+
+    /// Marks where the selection begins, else the range, else the time under the pointer.
+    fn mark(&mut self, shown: &Shown, selected: Selection) {
+        let selection = place_of(shown, selected).map(|(_, place)| (place.begin, place.name));
+        let range = self.axis.range.map(|(from, _)| (from, "range".to_owned()));
+        let pointer = self.pointer.map(|at| (at, Nanos(at as u64).to_string()));
+        if let Some((at, name)) = selection.or(range).or(pointer) {
+            self.marks.toggle(at, &name);
+        }
     }
 
     /// Makes all lanes taller around the middle.
@@ -100,22 +116,29 @@ struct Place {
     end: f64,
     sm: usize,
     slot: usize,
+    name: String,
 }
 
 fn place_of(shown: &Shown, what: Selection) -> Option<(Source, Place)> {
-    let (source, begin, end, sm, slot) = match what {
+    let (source, begin, end, (sm, slot), name) = match what {
         Selection::Cta(source, at) => {
             let run = shown.run(source).filter(|run| at < run.capture.spans.len())?;
             let span = run.capture.spans.get(at);
-            (source, span.begin, span.end, span.sm, span.slot)
+            (source, span.begin, span.end, (span.sm, span.slot), format!("CTA {} of launch {}", span.cta, span.launch))
         }
         Selection::Gap(source, at) => {
             let gap = *shown.run(source)?.gaps.all().get(at)?;
-            (source, gap.begin, gap.end, gap.sm, gap.slot)
+            (
+                source,
+                gap.begin,
+                gap.end,
+                (gap.sm, gap.slot),
+                format!("{} on SM {}", gap.cause.name().replace('-', " "), gap.sm),
+            )
         }
         Selection::None | Selection::Node(_) | Selection::Pack(_) => return None,
     };
-    Some((source, Place { begin: begin.as_f64(), end: end.as_f64(), sm: sm as usize, slot: slot as usize }))
+    Some((source, Place { begin: begin.as_f64(), end: end.as_f64(), sm: sm as usize, slot: slot as usize, name }))
 }
 
 /// Draws the panel.
@@ -147,7 +170,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let over =
         |pos: &egui::Pos2| regions.lanes.contains(*pos) || regions.strip.is_some_and(|strip| strip.contains(*pos));
     let pointer_at = response.hover_pos().filter(over).map(|pos| pos.x);
-    let marks = paint::Marks { range: state.axis.range, cause, hatch, pointer_at };
+    state.pointer = pointer_at.and_then(|x| blocks.first().map(|block| block.layout.time(x)));
+    let marks = paint::Marks { range: state.axis.range, named: state.marks.clone(), cause, hatch, pointer_at };
     paint::all(ui, frame, (shown, counters), &blocks, &regions, &marks);
     pointer(frame, &response, &blocks, shown, state);
     for block in &blocks {

@@ -17,6 +17,7 @@ use crate::timeline::axis::NAMED;
 use crate::timeline::bubbles;
 use crate::timeline::lanes::Piece;
 use crate::timeline::layout::{Layout, ticks};
+use crate::timeline::marks;
 use crate::window::frame::Frame;
 use crate::window::panels::timeline::counters;
 use crate::window::selection::Selection;
@@ -61,6 +62,8 @@ pub(super) fn regions(outer: Rect, counters: Option<f32>) -> Regions {
 pub(super) struct Marks {
     /// Range with statistics.
     pub(super) range: Option<(f64, f64)>,
+    /// Times that were marked.
+    pub(super) named: marks::Marks,
     /// Cause that the pointer is on in the legend.
     pub(super) cause: Option<BubbleCause>,
     /// Hatch of bubbles.
@@ -108,6 +111,7 @@ pub(super) fn all(
         let painter = ui.painter_at(strip.expand2(vec2(GUTTER, 0.0)));
         counters::paint(&painter, frame, (shown, run), &axis, strip, marks.pointer_at);
     }
+    named(&painter, frame, &axis, (regions, &marks.named));
     if let Some(x) = marks.pointer_at {
         painter.vline(x, regions.lanes.y_range(), Stroke::new(1.0, frame.tokens.faint.gamma_multiply(0.6)));
     }
@@ -122,6 +126,19 @@ pub(super) fn all(
             FontId::proportional(12.0),
             frame.tokens.text,
         );
+    }
+}
+
+/// Marked times with their names.
+fn named(painter: &Painter, frame: &Frame<'_>, axis: &Layout, (regions, all): (&Regions, &marks::Marks)) {
+    for mark in all.iter().filter(|mark| (axis.view.begin..=axis.view.end).contains(&mark.at)) {
+        let x = axis.x(mark.at);
+        let stroke = Stroke::new(1.5, frame.tokens.text);
+        painter.vline(x, regions.ruler.top()..=regions.lanes.bottom(), stroke);
+        let galley = painter.layout_no_wrap(mark.name.clone(), FontId::proportional(11.0), frame.tokens.text);
+        let place = pos2((x + 3.0).min(regions.ruler.right() - galley.size().x), regions.ruler.top());
+        painter.rect_filled(Rect::from_min_size(place, galley.size()).expand(1.0), 2.0, frame.tokens.panel);
+        painter.galley(place, galley, frame.tokens.text);
     }
 }
 
