@@ -63,7 +63,7 @@ fn a_window_begins_where_the_last_one_ended() {
     let mut again = open(Opening::Example, &path, true);
     assert_eq!(text(&mut again), edited);
     assert_eq!(*app(&mut again).axis(), axis);
-    let marks: Vec<String> = app(&mut again).marks().iter().map(|mark| mark.name.clone()).collect();
+    let marks: Vec<String> = app(&mut again).marks().all().iter().map(|mark| mark.name.clone()).collect();
     assert!(marks.len() == 1 && marks[0].starts_with("CTA "), "{marks:?}");
     assert_eq!(app(&mut again).shown().unwrap().planned.options.scheduler, "min-traffic");
     assert_eq!(app(&mut again).undoes(), None);

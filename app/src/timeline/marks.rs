@@ -27,8 +27,8 @@ impl Marks {
     }
 
     /// The marks by time.
-    pub fn iter(&self) -> std::slice::Iter<'_, Mark> {
-        self.0.iter()
+    pub fn all(&self) -> &[Mark] {
+        &self.0
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
         for (at, name) in [(30.0, "b"), (10.0, "a"), (30.0, "c"), (30.0, "b")] {
             marks.toggle(at, name);
         }
-        let names: Vec<&str> = marks.iter().map(|mark| mark.name.as_str()).collect();
+        let names: Vec<&str> = marks.all().iter().map(|mark| mark.name.as_str()).collect();
         assert_eq!(names, ["a", "c"]);
     }
 }

@@ -5,6 +5,7 @@ mod blocks;
 mod counters;
 mod legend;
 mod paint;
+mod place;
 mod scrollbar;
 
 use std::fmt::Write as _;
@@ -17,6 +18,7 @@ use engine::plan::CtaRole;
 use engine::units::{Bytes, Nanos, PackIdx, counted};
 
 use self::blocks::Block;
+use self::place::place_of;
 use crate::runs::run::Run;
 use crate::runs::shown::{Shown, Sources};
 use crate::runs::{damage, headline};
@@ -108,37 +110,6 @@ impl State {
             self.axis.bring(layout, place.sm * layout.slots + place.slot);
         }
     }
-}
-
-/// Where something lies in a run.
-struct Place {
-    begin: f64,
-    end: f64,
-    sm: usize,
-    slot: usize,
-    name: String,
-}
-
-fn place_of(shown: &Shown, what: Selection) -> Option<(Source, Place)> {
-    let (source, begin, end, (sm, slot), name) = match what {
-        Selection::Cta(source, at) => {
-            let run = shown.run(source).filter(|run| at < run.capture.spans.len())?;
-            let span = run.capture.spans.get(at);
-            (source, span.begin, span.end, (span.sm, span.slot), format!("CTA {} of launch {}", span.cta, span.launch))
-        }
-        Selection::Gap(source, at) => {
-            let gap = *shown.run(source)?.gaps.all().get(at)?;
-            (
-                source,
-                gap.begin,
-                gap.end,
-                (gap.sm, gap.slot),
-                format!("{} on SM {}", gap.cause.name().replace('-', " "), gap.sm),
-            )
-        }
-        Selection::None | Selection::Node(_) | Selection::Pack(_) => return None,
-    };
-    Some((source, Place { begin: begin.as_f64(), end: end.as_f64(), sm: sm as usize, slot: slot as usize, name }))
 }
 
 /// Draws the panel.

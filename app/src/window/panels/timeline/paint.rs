@@ -131,7 +131,7 @@ pub(super) fn all(
 
 /// Marked times with their names.
 fn named(painter: &Painter, frame: &Frame<'_>, axis: &Layout, (regions, all): (&Regions, &marks::Marks)) {
-    for mark in all.iter().filter(|mark| (axis.view.begin..=axis.view.end).contains(&mark.at)) {
+    for mark in all.all().iter().filter(|mark| (axis.view.begin..=axis.view.end).contains(&mark.at)) {
         let x = axis.x(mark.at);
         let stroke = Stroke::new(1.5, frame.tokens.text);
         painter.vline(x, regions.ruler.top()..=regions.lanes.bottom(), stroke);
