@@ -1,5 +1,6 @@
 //! `auto`: the scheduler and the strategy with the least simulated time, and what `--tune` and `bench --set random` say.
 
+use engine::cancel::Cancel;
 use engine::hw;
 use engine::pack;
 use engine::plan::Strategy;
@@ -11,7 +12,7 @@ use crate::program::packscope;
 
 fn time(options: &PlanOptions, seed: u64, number: u32) -> Option<u64> {
     let planned = plan_spec(&random_forest(seed, number), options).ok()?;
-    Some(simulate(&planned, &RunOptions::default(), &Default::default()).unwrap().makespan().0)
+    Some(simulate(&planned, &RunOptions::default(), &Cancel::default()).unwrap().makespan().0)
 }
 
 #[test]
@@ -22,7 +23,7 @@ fn auto_is_the_least_of_all_that_it_may_take_one_by_one() {
         let both = Auto { scheduler: true, strategy: true };
         let auto =
             plan_spec(&random_forest(21, number), &PlanOptions { auto: both, ..PlanOptions::new(device) }).unwrap();
-        let taken = simulate(&auto, &RunOptions::default(), &Default::default()).unwrap().makespan().0;
+        let taken = simulate(&auto, &RunOptions::default(), &Cancel::default()).unwrap().makespan().0;
         let ways = pack::AUTO
             .iter()
             .flat_map(|name| [Strategy::Serial, Strategy::Streams, Strategy::Fused].map(|s| (name, s)));
