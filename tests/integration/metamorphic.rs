@@ -195,7 +195,7 @@ fn more_bandwidth_slows_no_kernels_in_a_row_and_a_persistent_one_by_whoever_come
     let ratios = BASES
         .iter()
         .flat_map(|base| faster.iter().map(move |change| (base, time(&on(&base.planned, change)) / base.time)));
-    assert_within("more bandwidth", ratios, |base| [0.4, if fused(base) { 1.4 } else { 1.01 }]);
+    assert_within("more bandwidth", ratios, |base| [0.4, if fused(base) { 1.4 } else { 1.02 }]);
 }
 
 /// A larger L2 holds more of the batch. But a cold run begins with an L2 full of what was written before, so the larger
@@ -207,7 +207,7 @@ fn a_larger_l2_slows_a_run_by_no_more_than_it_has_to_write_back() {
         let clean = on(&base.planned, |device| device.sim.cold_write_back = 0.0);
         (base, time(&larger(&clean)) / time(&clean))
     });
-    assert_within("a larger L2 that is clean", clean, |base| [0.4, if fused(base) { 1.03 } else { 1.003 }]);
+    assert_within("a larger L2 that is clean", clean, |base| [0.4, if fused(base) { 1.05 } else { 1.003 }]);
     let dirty = BASES.iter().map(|base| {
         let device = &base.planned.options.device;
         let written_before = 3.0 * device.l2.as_f64() * device.sim.l2_useful_fraction;

@@ -1,6 +1,7 @@
 //! Every scheduler and strategy on ragged forests and on the published trees in small: each
 //! (query, token) once, outputs as the f64 reference.
 
+use engine::Error;
 use engine::cancel::Cancel;
 use engine::numerics::check_all;
 use engine::plan::{LaunchPlan, Strategy as LaunchStrategy};
@@ -45,9 +46,14 @@ fn assert_all_right(spec: &BatchSpec, seed: u64, device: &str, what: &str) {
     assert_outputs(&distinct, seed, what);
 }
 
-/// A simulated run keeps every invariant of a capture, and its bubbles fill what is not busy.
+/// A simulated run keeps every invariant of a capture, and its bubbles fill what is not busy. A plan with a CTA that no SM
+/// can hold has no run: tiles of 128 rows at head dimension 256.
 pub(crate) fn assert_run_adds_up(planned: &Planned, what: &str) {
-    let capture = session::simulate(planned, &RunOptions::default(), &Cancel::default()).unwrap();
+    let capture = match session::simulate(planned, &RunOptions::default(), &Cancel::default()) {
+        Ok(capture) => capture,
+        Err(Error::Unsupported { limit, .. }) if limit.contains("and an SM has") => return,
+        Err(error) => panic!("{what}: {error}"),
+    };
     let findings = engine::capture::verify(&capture);
     assert!(findings.is_empty(), "{what}: {findings:?}");
     let bubbles = engine::metrics::bubbles(&capture.plan, &capture);

@@ -151,16 +151,6 @@ pub struct TileKernel {
     pub chain: Option<Nanos>,
 }
 
-/// The tile whose kernel runs `tile`: half as many tokens, and again, where its registers are more than a thread may have
-/// and so no kernel is made of it.
-pub fn compiled(device: &Device, tile: Tile, head_dim: u32) -> Tile {
-    let mut tile = tile;
-    while tile.n > 16 && resources(device, tile, head_dim).0.registers > device.registers_per_thread {
-        tile.n /= 2;
-    }
-    tile
-}
-
 /// What a CTA of `tile` takes and does at head dimension `head_dim`.
 pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileKernel {
     let (resources, registers_estimated) = resources(device, tile, head_dim);

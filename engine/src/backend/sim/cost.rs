@@ -126,8 +126,7 @@ impl MainLoop {
 impl CostModel<'_> {
     /// The decode kernel of a tile: the lean one that fits beside prefill, or the tile's own.
     fn decode_kernel(&self, tile: Tile, lean: bool) -> TileKernel {
-        let compiled = tile::compiled(self.device, tile, self.shape.head_dim);
-        let own = tile::kernel(self.device, compiled, self.shape.head_dim, self.shape.dtype);
+        let own = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype);
         let Some(of) = self.device.prefill_kernel.filter(|_| lean).map(|kernels| kernels.lean_decode) else {
             return own;
         };

@@ -111,7 +111,7 @@ pub fn decode_tile(device: &Device, batch: &Batch, strategy: Strategy) -> Option
 /// The strategies that make sense for a batch and for which the device has kernels.
 pub fn offered(device: &Device, batch: &Batch) -> Vec<Strategy> {
     let takes =
-        |strategy: &Strategy| has_kernels(device, *strategy) && own::check_shape(&batch.shape, *strategy).is_ok();
+        |strategy: &Strategy| has_kernels(device, *strategy) && own::takes_shape(device, &batch.shape, *strategy);
     Strategy::of(batch).iter().copied().filter(takes).collect()
 }
 

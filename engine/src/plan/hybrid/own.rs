@@ -26,11 +26,11 @@
 
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::{Error, Result};
-use crate::hw::{PrefillKernels, PrefillResources};
+use crate::hw::{Device, PrefillKernels, PrefillResources};
 use crate::pack::{PackInput, Packing, cut_for_queue, cut_into, cut_rows};
 use crate::plan::Strategy;
 use crate::plan::hybrid::explain::{decision, timed};
-use crate::plan::hybrid::kernels::Kernel;
+use crate::plan::hybrid::kernels::{self, Kernel};
 use crate::plan::hybrid::{Fusion, Prepared, tasks};
 use crate::tile::Tile;
 use crate::workload::{AttentionShape, Request, RequestKind};
@@ -91,6 +91,13 @@ pub(super) fn check_shape(shape: &AttentionShape, strategy: Strategy) -> Result<
         _ => return Ok(()),
     };
     Err(Error::Unsupported { who: strategy.name().to_owned(), limit: format!("{limit}; use another strategy") })
+}
+
+/// Whether the shape is one that the kernels of a strategy take; others' kernels, which stand for those that a device has
+/// not, take any.
+pub(super) fn takes_shape(device: &Device, shape: &AttentionShape, strategy: Strategy) -> bool {
+    let own = strategy == Strategy::CoResident || kernels::is_own(device, shape, strategy);
+    !own || check_shape(shape, strategy).is_ok()
 }
 
 /// Whether prefill and lean decode are on the same SMs.
