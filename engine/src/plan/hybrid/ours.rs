@@ -100,9 +100,11 @@ pub(super) fn decode_alone(work: &Work<'_>) -> f64 {
     bytes / (work.device.reachable_bytes_per_s() * 1e-9) + work.merge()
 }
 
-/// Time that no strategy stays below, ns: all products at the rate of full SMs, and each KV once at that of HBM.
+/// Time that no strategy stays below, ns: all products at the rate of the fastest prefill kernel on full SMs, and each KV once
+/// at that of HBM.
 pub(super) fn bound(work: &Work<'_>) -> f64 {
-    work.compute().max(work.memory(work.unique_tokens, 0.0))
+    let fastest = work.device.sim.prefill_efficiency / work.device.best_prefill_efficiency();
+    (work.compute() * fastest).max(work.memory(work.unique_tokens, 0.0))
 }
 
 impl Work<'_> {
