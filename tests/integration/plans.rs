@@ -23,7 +23,9 @@ pub(crate) fn assert_outputs(planned: &[Planned], seed: u64, what: &str) {
     let reports = check_all(&first.batch, &plans, seed, &Cancel::default()).unwrap();
     for (planned, report) in planned.iter().zip(reports) {
         let what = format!("{what}, {}, {}", planned.plan.scheduler, planned.plan.strategy.name());
-        assert_eq!(report.rows, report.rows_total, "{what}: every row is compared");
+        // Of a batch with more than a second of work the check takes a sample: a row of each query, and more if it can.
+        let least = report.rows_total.min(first.batch.requests().len() as u64);
+        assert!((least..=report.rows_total).contains(&report.rows), "{what}: {} rows are compared", report.rows);
         assert!(report.is_right(), "{what}: {report:?}");
     }
 }
