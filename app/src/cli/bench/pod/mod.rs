@@ -8,28 +8,22 @@ mod claims;
 mod report;
 mod row;
 mod sensitivity;
+mod timed;
 
 use std::process::ExitCode;
 
 use engine::hw::Device;
-use engine::session::{self, PlanOptions, RunOptions};
-use engine::units::Nanos;
-use engine::workload::{BatchSpec, PodRow, pod_figure_6, pod_figure_11};
-use rayon::prelude::*;
+use engine::workload::{BatchSpec, pod_figure_6, pod_figure_11};
 
 use crate::cli::args::{BenchArgs, BenchSet};
 use crate::cli::bench::hybrid::Hybrids;
 use crate::cli::fault::Outcome;
-use crate::cli::{figures, interrupt, output, sets};
-use crate::picture::plot::{Plot, Series};
+use crate::cli::sets;
+use crate::picture::plot::Series;
 use claims::{claims_of_6, claims_of_11};
 use report::{Set, every_row, finish, spread};
-use row::{FLASH, HFUSE, RELEASED, SERIAL, STREAMS, Timed, WAYS, Way, sorted_gains};
-
-/// Times of a way in ms, over the number of the batch.
-fn times_by_batch(rows: &[Timed], way: usize) -> Vec<(f64, f64)> {
-    rows.iter().enumerate().map(|(at, row)| (at as f64, row.times[way].as_f64() * 1e-6)).collect()
-}
+use row::{HFUSE, RELEASED, SERIAL, STREAMS, WAYS, sorted_gains};
+use timed::{plot, specs, timed, times_by_batch};
 
 /// One of the hybrid sets; `hybrids` are the same batches under packscope's own kernels, where that was asked for.
 ///
@@ -96,50 +90,4 @@ fn table_1(device: &Device) -> Outcome<Set> {
     let plot = plot("POD Table 1: C0, C1, C2", device, "configuration", "ms", series.collect());
     let summary = every_row(&rows, &WAYS);
     Ok(Set { key: "hybrid", ways: &WAYS, summary, claims: Vec::new(), apart: Vec::new(), plot, rows })
-}
-
-fn specs(rows: &[PodRow]) -> Vec<BatchSpec> {
-    rows.iter().map(PodRow::spec).collect()
-}
-
-fn plot(what: &str, device: &Device, across: &str, upward: &str, series: Vec<Series>) -> Plot {
-    Plot {
-        title: format!("{what} · {} ({})", device.name, figures::simulated(device)),
-        across: across.to_owned(),
-        upward: upward.to_owned(),
-        series,
-    }
-}
-
-/// Every batch under every way, on as many threads as there are cores; the order does not depend on
-/// them.
-fn timed(set: &'static str, specs: &[BatchSpec], device: &Device, ways: &[Way; WAYS.len()]) -> Outcome<Vec<Timed>> {
-    let bar = output::progress(specs.len() as u64, set);
-    let rows = specs.par_iter().map(|spec| {
-        let row = one(spec, device, ways);
-        bar.inc(1);
-        row
-    });
-    let rows = rows.collect();
-    bar.finish_and_clear();
-    rows
-}
-
-fn one(spec: &BatchSpec, device: &Device, ways: &[Way; WAYS.len()]) -> Outcome<Timed> {
-    let mut times = [Nanos::ZERO; WAYS.len()];
-    let mut oracle = 0.0;
-    for (time, way) in times.iter_mut().zip(ways) {
-        let options = PlanOptions {
-            scheduler: FLASH.to_owned(),
-            strategy: way.strategy,
-            pod: way.pod,
-            explain: false,
-            ..PlanOptions::new(device)
-        };
-        let planned = session::plan_spec(spec, &options)?;
-        let run = RunOptions { repeats: 1, command: crate::cli::args::command_line(), ..RunOptions::default() };
-        *time = session::simulate(&planned, &run, interrupt::cancel())?.makespan();
-        oracle = session::oracle_ns(&planned);
-    }
-    Ok(Timed { name: spec.name.clone(), times, oracle })
 }

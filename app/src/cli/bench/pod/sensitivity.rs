@@ -10,7 +10,7 @@ use engine::workload::{PodRow, pod_figure_13, pod_figure_14, pod_table_8};
 use super::claims::{Claim, gain_text, mean, near};
 use super::report::{Set, every_row};
 use super::row::{RELEASED, SERIAL, Timed, WAYS, Way};
-use super::{plot, specs, timed, times_by_batch};
+use super::timed::{plot, specs, timed, times_by_batch};
 use crate::cli::fault::Outcome;
 use crate::cli::published::Apart;
 use crate::picture::plot::Series;
