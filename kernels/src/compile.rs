@@ -165,7 +165,7 @@ impl Compiler {
     }
 
     /// The decode kernel of `spec`. Where its registers would spill at the wanted residency, it gets those of one CTA
-    /// fewer on an SM; but not for a register or two (see [`FEW_SPILLED`]).
+    /// fewer on an SM; but not for a register or two.
     pub fn decode(&self, spec: &KernelSpec) -> Result<CompiledKernel, KernelError> {
         let mut residency = spec.least_residency(&self.arch).max(1);
         let mut options = spec.options(&self.arch, residency)?;
