@@ -75,6 +75,26 @@ pub enum Copies {
     Tokens,
 }
 
+impl Copies {
+    /// The most tokens of a decode tile of 16 rows beside prefill: copies token by token leave no registers for 64.
+    fn longest_beside_prefill(self) -> u32 {
+        match self {
+            Self::Bulk => 64,
+            Self::Tokens => 32,
+        }
+    }
+
+    /// Whether a decode tile fits beside prefill, in another kernel on the same SM or in the same kernel.
+    fn runs_beside_prefill(self, tile: Tile) -> bool {
+        tile == Tile::LEAN || (tile.m == 16 && (32..=self.longest_beside_prefill()).contains(&tile.n))
+    }
+}
+
+/// Tokens of a bulk copy from blocks of `block` tokens for tiles of `tokens`: the most that divide both.
+fn bulk_box(tokens: u32, block: u32) -> u32 {
+    block.min(1 << tokens.trailing_zeros())
+}
+
 /// Query heads per KV head that a decode kernel takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Groups {
@@ -267,13 +287,12 @@ impl KernelSpec {
         if let Some(t) = self.tiles.iter().find(bad) {
             return Err(KernelError::Unsupported(format!("a tile of {} rows by {} tokens", t.m, t.n)));
         }
-        // Copies token by token leave no registers for 64 tokens.
-        let longest = if self.copies == Copies::Tokens { 32 } else { 64 };
-        let lean = |t: &Tile| *t == Tile::LEAN || (t.m == 16 && (32..=longest).contains(&t.n));
+        let lean = |t: &Tile| self.copies.runs_beside_prefill(*t);
         if self.beside_prefill && !(self.fused && self.tiles.len() == 1 && self.tiles.iter().all(lean)) {
             return Err(KernelError::Unsupported(format!(
-                "tiles {:?} beside prefill: one runs there, from a queue, of 8x16 or of 16 rows by 32 to {longest} tokens",
-                self.tiles
+                "tiles {:?} beside prefill: one runs there, from a queue, of 8x16 or of 16 rows by 32 to {} tokens",
+                self.tiles,
+                self.copies.longest_beside_prefill()
             )));
         }
         if self.tiles.is_empty() || (self.tiles.len() > 1 && self.consumer_warps() < 4) {
@@ -373,7 +392,7 @@ impl PrefillSpec {
 
     /// Tokens of a bulk copy from blocks of `block` tokens: it divides the block and the tile.
     pub fn box_tokens(&self, arch: &Arch, block: u32) -> u32 {
-        block.min(1 << self.tokens(arch).trailing_zeros())
+        bulk_box(self.tokens(arch), block)
     }
 
     /// Two warpgroups that compute and one that fetches, or eight warps that do both.

@@ -8,7 +8,7 @@
 //! Two equal CTAs cannot hold 128 rows each: output, scores and weights of 128 by 64 take 28,700 of the 32,768 registers
 //! that are half of an SM.
 
-use super::{Arch, BESIDE_SHARED, Copies, Groups, KernelSpec, MAX_STAGES, PrefillSpec};
+use super::{Arch, BESIDE_SHARED, Copies, Groups, KernelSpec, MAX_STAGES, PrefillSpec, bulk_box};
 use crate::error::KernelError;
 use crate::plan::{CtaRoles, Dtype, Tile};
 
@@ -88,7 +88,7 @@ impl HybridSpec {
 
     /// Tokens of a bulk copy of prefill from blocks of `block` tokens.
     pub(crate) fn box_tokens(&self, block: u32) -> u32 {
-        block.min(1 << self.tokens().trailing_zeros())
+        bulk_box(self.tokens(), block)
     }
 
     /// Shared memory for prefill and for decode, bytes: the same for both, or each its own.
@@ -143,9 +143,7 @@ impl HybridSpec {
         if self.head_dim > 128 {
             return bad(format!("prefill and decode in one kernel at head dimension {}", self.head_dim));
         }
-        // Copies token by token leave no registers for 64 tokens.
-        let longest = if self.copies == Copies::Tokens { 32 } else { 64 };
-        if self.tile != Tile::LEAN && !(self.tile.m == 16 && (32..=longest).contains(&self.tile.n)) {
+        if !self.copies.runs_beside_prefill(self.tile) {
             return bad(format!("decode tile {}x{} in one kernel with prefill", self.tile.m, self.tile.n));
         }
         if self.prefill_stages(arch) < 4 {

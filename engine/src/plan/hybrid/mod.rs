@@ -188,8 +188,8 @@ pub fn prepare(
     // FlashAttention's prefill kernel, split by its own rule without POD's limit.
     let splits = auto::flash_prefill_splits(&question, 128);
     let (device, shape) = (input.device, &input.batch.shape);
-    let rows =
-        if kernels::is_own(device, shape, strategy) { Some(cut_own_rows(input, packing, strategy)?) } else { None };
+    let own = kernels::is_own(device, shape, strategy);
+    let rows = if own { cut_own_rows(input, packing, strategy)? } else { None };
     let (kernel, fusion) = match strategy {
         Strategy::Serial | Strategy::Fused => {
             (kernels::prefill(device, shape, splits > 1), Fusion::Apart { streams: false })
@@ -211,8 +211,8 @@ pub fn prepare(
         Vec::new()
     };
     let prefill = tasks::build(input.batch, kernel.prefill_tile, splits);
-    if let Some(rows) = rows {
-        decisions.extend(rows);
+    decisions.extend(rows);
+    if own {
         match fusion {
             Fusion::Paired => {
                 let items = prefill.tasks.len() as u64 * u64::from(shape.query_heads);
@@ -224,7 +224,8 @@ pub fn prepare(
     Ok(Some(Prepared { prefill, kernel, fusion, decisions }))
 }
 
-/// Cuts packs to the rows of the decode tile of our own kernels that compute prefill and decode in one launch.
+/// Cuts packs to the rows of the decode tile of our own kernels that compute prefill and decode in one launch, and
+/// says so where the plan is to explain itself.
 fn cut_own_rows(input: &PackInput<'_>, packing: &mut Packing, strategy: Strategy) -> Result<Option<Decision>> {
     own::check_shape(&input.batch.shape, strategy)?;
     let Some(tile) = decode_tile(input.device, input.batch, strategy) else { return Ok(None) };
