@@ -4,7 +4,7 @@
 
 mod auto;
 
-pub use auto::Auto;
+pub use auto::{Auto, ranking};
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub struct PlanOptions {
     pub scheduler: String,
     /// How the CTAs reach the GPU.
     pub strategy: Strategy,
-    /// Which of `scheduler` and `strategy` are those with the least simulated time. What was planned so has in them what
+    /// Which of `scheduler` and `strategy` are those that are expected to take the least time. What was planned so has in them what
     /// was taken.
     pub auto: Auto,
     /// The device that the plan is for.
@@ -179,6 +179,38 @@ fn block_tables_to_plan(
     options: &PlanOptions,
 ) -> Result<(PrefixTree, Packing, LaunchPlan)> {
     let tree = PrefixTree::of(batch);
+    let mut packed = pack_batch(batch, (&tree, tiles), options)?;
+    let prepared = hybrid::prepare(&packed.input, &mut packed.packing, options.strategy, options.pod)?;
+    let mut plan = packed.plan(options.strategy, options.explain)?;
+    if let Some(prepared) = prepared {
+        prepared.compose(&packed.input, &mut plan);
+    }
+    let packing = packed.packing;
+    Ok((tree, packing, plan))
+}
+
+/// Packs with all that a plan is made of them with.
+struct Packed<'a> {
+    input: PackInput<'a>,
+    packing: Packing,
+    scheduler: &'static str,
+    rule: tile::TileRule,
+}
+
+impl Packed<'_> {
+    /// The launch plan of the packs under a strategy.
+    fn plan(&self, strategy: Strategy, explain: bool) -> Result<LaunchPlan> {
+        let choice = plan::PlanChoice { scheduler: self.scheduler, strategy, rule: self.rule, explain };
+        plan::build(&self.input, &self.packing, &choice)
+    }
+}
+
+/// The packs of a batch by the scheduler of the options.
+fn pack_batch<'a>(
+    batch: &'a Batch,
+    (tree, tiles): (&'a PrefixTree, &'a TileSet),
+    options: &'a PlanOptions,
+) -> Result<Packed<'a>> {
     let scheduler = pack::find(&options.scheduler)?;
     let fixed_tile = options.tile.or(hybrid::decode_tile(&options.device, batch, options.strategy));
     let rule = match fixed_tile {
@@ -187,7 +219,7 @@ fn block_tables_to_plan(
     };
     let input = PackInput {
         batch,
-        tree: &tree,
+        tree,
         device: &options.device,
         tiles,
         max_rows: rule.max_rows(tiles),
@@ -195,15 +227,8 @@ fn block_tables_to_plan(
         options: &options.pack,
         explain: options.explain,
     };
-    let mut packing: Packing = scheduler.pack(&input)?;
-    let prepared = hybrid::prepare(&input, &mut packing, options.strategy, options.pod)?;
-    let choice =
-        plan::PlanChoice { scheduler: scheduler.name(), strategy: options.strategy, rule, explain: options.explain };
-    let mut plan = plan::build(&input, &packing, &choice)?;
-    if let Some(prepared) = prepared {
-        prepared.compose(&input, &mut plan);
-    }
-    Ok((tree, packing, plan))
+    let packing = scheduler.pack(&input)?;
+    Ok(Packed { input, packing, scheduler: scheduler.name(), rule })
 }
 
 /// The shortest of `repeats` plannings on this thread, without decisions, as a scheduler in a
@@ -215,6 +240,10 @@ pub fn best_plan_time(planned: &Planned, repeats: u32) -> Result<Duration> {
     let options = PlanOptions { explain: false, ..(*planned.options).clone() };
     let mut best = Duration::MAX;
     for _ in 0..repeats.max(1) {
+        if options.auto.any() {
+            best = best.min(auto::plan_time(planned)?);
+            continue;
+        }
         let start = Instant::now();
         let made = block_tables_to_plan(&planned.batch, &planned.tiles, &options)?;
         best = best.min(start.elapsed());

@@ -132,6 +132,15 @@ pub struct SimConstants {
     /// From asking for the partials of one trip to having them added up, where `merge_kernel` is known.
     #[serde(default)]
     pub merge_trip: Nanos,
+    /// The same in a persistent worker, which has fewer warps and registers for it; 0 where it takes as long.
+    #[serde(default)]
+    pub worker_merge_trip: Nanos,
+    /// From a persistent worker's place on an SM to its first load; 0 where it is as for other CTAs.
+    #[serde(default)]
+    pub worker_prologue: Nanos,
+    /// What a step whose KV comes from HBM takes more than one whose KV is in L2, where `sm_step` is known.
+    #[serde(default)]
+    pub hbm_step: Nanos,
     /// Bytes written back to HBM for each byte read, while L2 is full of what was written before a cold run. All that
     /// `l2_useful_fraction` of L2 holds is written back, so a larger L2 slows a cold run by up to that many bytes.
     #[serde(default)]
@@ -166,6 +175,10 @@ pub struct QueueItems {
     pub tokens: u64,
     /// Tasks for each worker above which items are joined.
     pub tasks_per_lane: u32,
+    /// The most workers of an SM at head dimension 128, where those of the tile's own kernel are more: merging takes
+    /// registers too.
+    #[serde(default)]
+    pub workers_per_sm: Option<u32>,
 }
 
 impl QueueItems {
@@ -182,8 +195,8 @@ impl QueueItems {
     }
 }
 
-/// The kernel that merges the partials of a query, one CTA a query: a warp takes up to `heads` query heads of a
-/// group at once and keeps `rows` rows of partials outstanding. A persistent worker merges likewise.
+/// The kernel that merges the partials of a query, one CTA a query: a warp merges `heads` query heads at once and keeps
+/// `rows` rows of partials outstanding, half as many at head dimension 256. A persistent worker merges likewise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MergeKernel {
@@ -198,17 +211,29 @@ pub struct MergeKernel {
     pub heads: u32,
     /// Rows, one of a head of a partial, that a warp keeps outstanding.
     pub rows: u32,
+    /// The same of a warp of a persistent worker, where it is another number.
+    #[serde(default)]
+    pub worker_rows: Option<u32>,
     /// A task of a persistent kernel begins with the other partials of a query that it completes, where there are
     /// at most so many in all.
     pub fold: u32,
 }
 
 impl MergeKernel {
-    /// Trips to memory in which a warp merges `partials` partials of the heads that it takes at once, of groups of
-    /// `group` query heads, and how many such units a (query, KV head) is.
-    pub fn trips(&self, partials: u32, group: u32) -> (u32, u32) {
-        let heads = self.heads.min(group).max(1);
-        ((partials * heads).div_ceil(self.rows.max(1)), group.div_ceil(heads))
+    /// Trips to memory, one after another, in which a warp merges `partials` partials of the heads that it takes at once.
+    pub fn trips(&self, partials: u32, head_dim: u32) -> u32 {
+        partials.div_ceil(self.at_once(self.rows, head_dim))
+    }
+
+    /// The same in a persistent worker.
+    pub fn worker_trips(&self, partials: u32, head_dim: u32) -> u32 {
+        partials.div_ceil(self.at_once(self.worker_rows.unwrap_or(self.rows), head_dim))
+    }
+
+    /// Partials of a head that a warp asks for at once.
+    fn at_once(&self, rows: u32, head_dim: u32) -> u32 {
+        let rows = if head_dim > 128 { rows / 2 } else { rows };
+        (rows / self.heads.max(1)).max(1)
     }
 }
 
@@ -243,6 +268,13 @@ pub struct KernelResources {
     /// for the one before. Where it is not known, it is less than what else a step takes.
     #[serde(default)]
     pub chain: Option<Nanos>,
+    /// What a step takes of its SM whose KV is there: with several CTAs on the SM, each gets its share of that. Where it
+    /// was not measured, it follows from the rates of the device.
+    #[serde(default)]
+    pub sm_step: Option<Nanos>,
+    /// The same at head dimension 64.
+    #[serde(default)]
+    pub sm_step_d64: Option<Nanos>,
 }
 
 fn one() -> u32 {

@@ -266,6 +266,9 @@ impl List {
             softmax_step,
             store_bytes_per_s,
             merge_trip,
+            worker_merge_trip,
+            worker_prologue,
+            hbm_step,
             cold_write_back,
             queue_pop,
             stream_join,
@@ -290,13 +293,17 @@ impl List {
         self.time("softmax_step", *softmax_step, TIME);
         self.whole_or_none("store_bytes_per_s", *store_bytes_per_s, SM_RATE, "B/s");
         self.time("merge_trip", *merge_trip, TIME);
+        self.time("worker_merge_trip", *worker_merge_trip, TIME);
+        self.time("worker_prologue", *worker_prologue, TIME);
+        self.time("hbm_step", *hbm_step, TIME);
         self.part("cold_write_back", *cold_write_back, 0.0..=10.0);
         self.time("queue_pop", *queue_pop, TIME);
         self.time("stream_join", *stream_join, HOST_TIME);
     }
 
     fn kernel(&mut self, kernel: &KernelResources) {
-        let KernelResources { m, n, warps, registers, shared, in_flight, heads, step, chain } = kernel;
+        let KernelResources { m, n, warps, registers, shared, in_flight, heads, step, chain, sm_step, sm_step_d64 } =
+            kernel;
         self.whole("m", *m, SIDE, "");
         self.whole("n", *n, SIDE, "");
         self.whole("warps", *warps, CTA_WARPS, "");
@@ -311,8 +318,10 @@ impl List {
         if let Some(step) = step {
             self.time("step", *step, LATENCY);
         }
-        if let Some(chain) = chain {
-            self.time("chain", *chain, LATENCY);
+        for (name, time) in [("chain", chain), ("sm_step", sm_step), ("sm_step_d64", sm_step_d64)] {
+            if let Some(time) = time {
+                self.time(name, *time, LATENCY);
+            }
         }
     }
 
@@ -352,13 +361,19 @@ impl List {
     }
 
     fn queue_items(&mut self, items: &QueueItems) {
-        let QueueItems { tokens, tasks_per_lane } = items;
+        let QueueItems { tokens, tasks_per_lane, workers_per_sm } = items;
         self.whole("tokens", *tokens, 0..=1 << 20, "");
         self.whole("tasks_per_lane", *tasks_per_lane, 0..=1 << 20, "");
+        if let Some(workers) = workers_per_sm {
+            self.whole("workers_per_sm", *workers, 1..=32, "");
+        }
     }
 
     fn merge_kernel(&mut self, kernel: &MergeKernel) {
-        let MergeKernel { warps, registers, registers_d64, heads, rows, fold } = kernel;
+        let MergeKernel { warps, registers, registers_d64, heads, rows, worker_rows, fold } = kernel;
+        if let Some(rows) = worker_rows {
+            self.whole("worker_rows", *rows, 1..=1 << 20, "");
+        }
         self.whole("warps", *warps, CTA_WARPS, "");
         self.whole("registers", *registers, REGISTERS, "");
         if let Some(registers) = registers_d64 {

@@ -351,7 +351,7 @@ impl LaunchPlan {
 
     /// KV heads that a CTA of this pack computes side by side in this launch. Virtual CTAs of a hybrid
     /// launch, and launches that number query heads, take one each.
-    fn run_of_heads(&self, launch: &Launch, pack: PackIdx) -> u32 {
+    pub fn run_of_heads(&self, launch: &Launch, pack: PackIdx) -> u32 {
         let by_run = matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_));
         if by_run && launch.order != CtaOrder::QueryHeads { self.pack(pack).heads.max(1) } else { 1 }
     }

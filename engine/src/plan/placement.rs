@@ -7,7 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Launch, LaunchPlan, Strategy};
+use crate::plan::{CtaOrder, Launch, LaunchKind, LaunchPlan, Strategy};
+use crate::units::PackIdx;
+
+/// Most rows of a tile of packscope's decode kernels.
+const LARGEST_DECODE: u32 = 64;
 
 /// What one launch says of its place beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +44,27 @@ impl LaunchPlan {
     /// Whether a launch is of the lean decode kernel that fits beside slim prefill, rather than of the tile's own.
     pub fn is_lean(&self, launch: &Launch) -> bool {
         self.strategy == Strategy::CoResident && launch.kind.is_persistent()
+    }
+
+    /// Whether packscope's kernels compute the packs of a launch as prefill rows without a mask: where each CTA has one
+    /// query head, or the tile has more rows than any decode kernel's, or a pack has more than its tile.
+    pub fn is_gathered(&self, launch: &Launch) -> bool {
+        let rows = |pack: &PackIdx| self.pack(*pack).queries_len * self.shape.group();
+        match launch.kind {
+            LaunchKind::Attention(_) if launch.order == CtaOrder::QueryHeads => true,
+            LaunchKind::Attention(tile) => {
+                tile.m > LARGEST_DECODE || self.packs_of(launch).iter().any(|pack| rows(pack) > tile.m)
+            }
+            LaunchKind::Hybrid(_) => launch.kind.takes_from_queue(),
+            _ => false,
+        }
+    }
+
+    /// Whether a persistent launch has packs of several tiles.
+    pub fn is_mixed(&self, launch: &Launch) -> bool {
+        let packs = self.packs_of(launch);
+        let first = packs.first().map(|pack| self.pack(*pack).tile);
+        launch.kind.is_persistent() && packs.iter().any(|pack| Some(self.pack(*pack).tile) != first)
     }
 
     /// The launch before launch `at` on its stream.

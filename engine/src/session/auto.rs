@@ -1,21 +1,25 @@
-//! `auto`: the scheduler and the strategy whose run is shortest by the simulator, with the others as runners-up.
+//! `auto`: the scheduler and the strategy whose run is shortest, with the others as runners-up.
 //!
-//! The whole plan of each way is simulated, since no closed form knows how tails, co-residency and
-//! L2 fall together; what was chosen is planned once more with its decisions. Where a GPU is there, it may have the last
-//! word among the best ones ([`Runner::tune`]).
+//! Decodes alone are priced by cohorts of like CTAs ([`estimate`]), in microseconds a plan. Beside prefill no such form
+//! knows how tails, co-residency and power fall together, so there the scheduler is the one that is best for the decodes
+//! alone, and each strategy is simulated. Where a GPU is there, it may have the last word among the best ones
+//! ([`Runner::tune`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use super::{PlanOptions, Planned, RunOptions, Runner, plan_batch, simulate};
+use super::{PlanOptions, Planned, RunOptions, Runner, pack_batch, plan_batch, simulate};
+use crate::backend::sim::estimate;
 use crate::cancel::Cancel;
 use crate::decision::{Choice, Considered, Decision, Price, Subject};
 use crate::error::{Error, Result};
 use crate::pack;
-use crate::plan::{LaunchPlan, hybrid};
+use crate::plan::{LaunchPlan, Strategy, hybrid};
+use crate::tile::{self, TileSet};
 use crate::units::Nanos;
-use crate::workload::{Batch, BatchSpec};
+use crate::workload::{Batch, BatchSpec, PrefixTree};
 
 /// What of a plan is found by its time instead of being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +31,9 @@ pub struct Auto {
 }
 
 impl Auto {
+    /// Both.
+    pub const BOTH: Self = Self { scheduler: true, strategy: true };
+
     /// Whether anything is.
     pub fn any(self) -> bool {
         self.scheduler || self.strategy
@@ -36,37 +43,65 @@ impl Auto {
 /// How many of the best ways a GPU tries.
 const TRIED: usize = 3;
 
-/// A scheduler under a strategy, planned, and its simulated time.
+/// The time of what has none.
+const LAST: Nanos = Nanos(u64::MAX);
+
+/// A scheduler under a strategy, and the time that it is expected to take.
 struct Way {
     time: Nanos,
-    planned: Planned,
-}
-
-impl Way {
-    fn options(&self) -> &PlanOptions {
-        &self.planned.options
-    }
+    options: PlanOptions,
 }
 
 /// All ways by time, and those that the device or the batch refuses.
 struct Ways {
     auto: Auto,
+    /// How the times were found.
+    by: By,
     timed: Vec<Way>,
-    refused: Vec<(PlanOptions, Error)>,
+    refused: Vec<PlanOptions>,
+    /// What the first of these said.
+    why: Option<Error>,
+    /// From the block tables to the choice.
+    took: Duration,
 }
 
-/// Plans a batch in the way with the least simulated time; of equals the first in the order of menus.
+/// What says how long a way takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Cohorts,
+    Simulation,
+}
+
+/// Plans a batch in the way that is expected to take the least time; of equals the first in the order of menus.
 ///
 /// # Errors
 /// As [`plan_batch`]; where every way refuses the batch, what the first one said.
 pub(super) fn plan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
     let ways = Ways::of(spec, batch, options)?;
     let why = options.explain.then(|| ways.explain());
-    ways.take(0, options, why)
+    ways.take(0, (spec, batch), options, why)
+}
+
+/// The ways that may be taken, the one with the least expected time first, and that time.
+///
+/// # Errors
+/// As [`plan_batch`].
+pub fn ranking(spec: &BatchSpec, options: &PlanOptions) -> Result<Vec<(PlanOptions, Nanos)>> {
+    let batch = Arc::new(spec.build()?);
+    let ways = Ways::of(&Arc::new(spec.clone()), &batch, options)?;
+    Ok(ways.timed.into_iter().map(|way| (way.options, way.time)).collect())
+}
+
+/// How long the choice takes on this thread.
+///
+/// # Errors
+/// As [`plan`].
+pub(super) fn plan_time(planned: &Planned) -> Result<Duration> {
+    Ok(Ways::of(&planned.spec, &planned.batch, &planned.options)?.took)
 }
 
 impl Runner {
-    /// Plans a batch in the way that this GPU runs fastest of the three with the least simulated times.
+    /// Plans a batch in the way that this GPU runs fastest of the three that are expected to take the least time.
     ///
     /// # Errors
     /// As [`super::plan_spec`] and [`Runner::run`]; [`Error::Unsupported`] without a GPU.
@@ -87,38 +122,93 @@ impl Runner {
         }
         let (spec, batch) = (Arc::new(spec.clone()), Arc::new(spec.build()?));
         let mut ways = Ways::of(&spec, &batch, options)?;
-        let (taken, refused): (Vec<Way>, Vec<Way>) =
-            ways.timed.into_iter().partition(|way| self.accepts(&way.planned).is_ok());
-        for way in refused {
-            if let Err(error) = self.accepts(&way.planned) {
-                ways.refused.push((way.options().clone(), error));
+        let (mut taken, mut measured) = (Vec::new(), Vec::new());
+        for way in std::mem::take(&mut ways.timed) {
+            if measured.len() == TRIED {
+                taken.push(way);
+                continue;
+            }
+            let planned = plan_batch(Arc::clone(&spec), Arc::clone(&batch), &way.options)?;
+            match self.accepts(&planned) {
+                Ok(()) => {
+                    measured.push(self.run(&planned, run, cancel)?.makespan());
+                    taken.push(way);
+                }
+                Err(error) => ways.refuse(error, [way.options])?,
             }
         }
         ways.timed = taken;
-        let mut measured = Vec::new();
-        for way in ways.timed.iter().take(TRIED) {
-            measured.push(self.run(&way.planned, run, cancel)?.makespan());
-        }
         let best = (0..measured.len()).min_by_key(|at| measured[*at]).unwrap_or(0);
         let why = options.explain.then(|| ways.explain_tuned(&measured, best));
-        ways.take(best, options, why)
+        ways.take(best, (&spec, &batch), options, why)
     }
 }
 
 impl Ways {
-    /// Plans and simulates every way, on all cores.
+    /// Prices every way.
     fn of(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Self> {
-        let asked = candidates(batch, options)?;
+        let tiles = tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype);
+        let start = Instant::now();
+        let tree = PrefixTree::of(batch);
+        let prefill = batch.prefills().next().is_some();
+        let mut ways = Self {
+            auto: options.auto,
+            by: if prefill { By::Simulation } else { By::Cohorts },
+            timed: Vec::new(),
+            refused: Vec::new(),
+            why: None,
+            took: Duration::ZERO,
+        };
+        if prefill {
+            let schedulers = match options.auto.scheduler.then(|| best_of_decodes(batch, &tree, &tiles, options)) {
+                Some(best) => vec![best?],
+                None => vec![options.scheduler.as_str()],
+            };
+            ways.simulated((spec, batch), &candidates(batch, options, &schedulers)?)?;
+        } else {
+            ways.priced(batch, (&tree, &tiles), options)?;
+        }
+        // A stable sort: of equals the first in the order of menus.
+        ways.timed.sort_by_key(|way| way.time);
+        ways.took = start.elapsed();
+        Ok(ways)
+    }
+
+    /// Prices ways of decodes alone by cohorts. The packs of a scheduler are the same under each strategy.
+    fn priced(&mut self, batch: &Batch, (tree, tiles): (&PrefixTree, &TileSet), options: &PlanOptions) -> Result<()> {
+        for scheduler in schedulers(options) {
+            let asked = candidates(batch, options, &[scheduler])?;
+            let Some(first) = asked.first() else { continue };
+            let packed = match pack_batch(batch, (tree, tiles), first) {
+                Ok(packed) => packed,
+                Err(error) => {
+                    self.refuse(error, asked.iter().cloned())?;
+                    continue;
+                }
+            };
+            for way in &asked {
+                let plan = packed.plan(way.strategy, false);
+                match plan.map(|plan| estimate(&plan, tree, &options.device)) {
+                    Ok(time) => self.timed.push(Way { time: time.unwrap_or(LAST), options: way.clone() }),
+                    Err(error) => self.refuse(error, [way.clone()])?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans and simulates ways, on all cores.
+    fn simulated(&mut self, (spec, batch): (&Arc<BatchSpec>, &Arc<Batch>), asked: &[PlanOptions]) -> Result<()> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
-            while let Some(one) = asked.get(next.fetch_add(1, Ordering::Relaxed)) {
-                done.push((one, timed(spec, batch, one)));
+            while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < asked.len()) {
+                done.push((at, simulated(spec, batch, &asked[at])));
             }
             done
         };
         let workers = thread::available_parallelism().map_or(1, usize::from).min(asked.len());
-        let done: Vec<_> = thread::scope(|scope| {
+        let mut done: Vec<_> = thread::scope(|scope| {
             let handles: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
             let mut done = work();
             for handle in handles {
@@ -127,54 +217,69 @@ impl Ways {
             }
             done
         });
-        let (mut timed, mut refused) = (Vec::new(), Vec::new());
-        for (one, result) in done {
+        // Workers end in any order.
+        done.sort_by_key(|(at, _)| *at);
+        for (at, result) in done {
             match result {
-                Ok(way) => timed.push(way),
-                Err(error @ Error::Unsupported { .. }) => refused.push((one.clone(), error)),
-                Err(error) => return Err(error),
+                Ok(time) => self.timed.push(Way { time, options: asked[at].clone() }),
+                Err(error) => self.refuse(error, [asked[at].clone()])?,
             }
         }
-        // Workers end in any order.
-        let place = |way: &PlanOptions| {
-            asked.iter().position(|one| (&one.scheduler, one.strategy) == (&way.scheduler, way.strategy))
-        };
-        timed.sort_by_key(|way: &Way| (way.time, place(way.options())));
-        refused.sort_by_key(|(way, _)| place(way));
-        Ok(Self { auto: options.auto, timed, refused })
+        Ok(())
     }
 
-    /// The way at a place of the list, planned with its decisions, of which `why` is the first.
-    fn take(mut self, at: usize, options: &PlanOptions, why: Option<Decision>) -> Result<Planned> {
+    /// Keeps the ways that the device or the batch refuses; any other error ends the choice.
+    fn refuse(&mut self, error: Error, ways: impl IntoIterator<Item = PlanOptions>) -> Result<()> {
+        let Error::Unsupported { .. } = error else { return Err(error) };
+        self.refused.extend(ways);
+        self.why.get_or_insert(error);
+        Ok(())
+    }
+
+    /// The way at a place of the list, planned, with `why` as the first of its decisions.
+    fn take(
+        mut self,
+        at: usize,
+        (spec, batch): (&Arc<BatchSpec>, &Arc<Batch>),
+        options: &PlanOptions,
+        why: Option<Decision>,
+    ) -> Result<Planned> {
         if at >= self.timed.len() {
-            let first = self.refused.into_iter().next().map(|(_, error)| error);
-            return Err(first.unwrap_or_else(|| Error::Plan("there is no strategy for this batch".to_owned())));
+            return Err(self.why.unwrap_or_else(|| Error::Plan("there is no strategy for this batch".to_owned())));
         }
-        let mut planned = self.timed.swap_remove(at).planned;
+        let way = PlanOptions { explain: options.explain, ..self.timed.swap_remove(at).options };
+        let mut planned = plan_batch(Arc::clone(spec), Arc::clone(batch), &way)?;
         if let Some(why) = why {
-            let explained = PlanOptions { explain: true, ..(*planned.options).clone() };
-            planned = plan_batch(Arc::clone(&planned.spec), Arc::clone(&planned.batch), &explained)?;
             let mut plan: LaunchPlan = (*planned.plan).clone();
             plan.decisions.insert(0, why);
             planned.plan = Arc::new(plan);
         }
+        planned.plan_time = self.took;
         planned.options = Arc::new(PlanOptions { auto: options.auto, ..(*planned.options).clone() });
         Ok(planned)
     }
 
     fn explain(&self) -> Decision {
-        let rule =
-            format!("auto takes the way whose whole run is shortest on the simulator, with cold L2{}", self.others());
-        self.decision("µs simulated", self.timed.iter().map(|way| way.time), 0, rule)
+        let (unit, rule) = match self.by {
+            By::Cohorts => (
+                "µs by cohorts",
+                "auto takes the way whose run is shortest by cohorts of like CTAs, with cold L2, on the simulator's rates",
+            ),
+            By::Simulation => {
+                ("µs simulated", "auto takes the way whose whole run is shortest on the simulator, with cold L2")
+            }
+        };
+        let rule = format!("{rule}{}", self.others());
+        self.decision(unit, self.timed.iter().map(|way| way.time), 0, rule)
     }
 
     fn explain_tuned(&self, measured: &[Nanos], best: usize) -> Decision {
-        let simulated: Vec<String> =
-            self.timed.iter().map(|way| format!("{} {}", self.name(way.options()), way.time)).collect();
+        let expected: Vec<String> =
+            self.timed.iter().map(|way| format!("{} {}", self.name(&way.options), way.time)).collect();
         let rule = format!(
-            "of the {} ways that are shortest on the simulator this GPU runs it fastest, with cold L2 (simulated: {}){}",
+            "of the {} ways that are expected to be shortest this GPU runs it fastest, with cold L2 (expected: {}){}",
             measured.len(),
-            simulated.join(", "),
+            expected.join(", "),
             self.others()
         );
         self.decision("µs measured", measured.iter().copied(), best, rule)
@@ -188,7 +293,7 @@ impl Ways {
         rule: String,
     ) -> Decision {
         let way = |(way, time): (&Way, Nanos)| {
-            Considered::new(self.name(way.options()), time.as_f64() * 1e-3, Price::run(time.as_f64()))
+            Considered::new(self.name(&way.options), time.as_f64() * 1e-3, Price::run(time.as_f64()))
         };
         Decision {
             subject: Subject::Plan,
@@ -206,7 +311,7 @@ impl Ways {
         if self.refused.is_empty() {
             return String::new();
         }
-        let names: Vec<String> = self.refused.iter().map(|(way, _)| self.name(way)).collect();
+        let names: Vec<String> = self.refused.iter().map(|way| self.name(way)).collect();
         format!("; {} cannot run this batch on this device", names.join(", "))
     }
 
@@ -221,16 +326,20 @@ impl Ways {
     }
 }
 
-/// The options of every way, in the order of menus.
-fn candidates(batch: &Batch, options: &PlanOptions) -> Result<Vec<PlanOptions>> {
-    let schedulers = if options.auto.scheduler { pack::AUTO.to_vec() } else { vec![options.scheduler.as_str()] };
+/// The schedulers that may be taken.
+fn schedulers(options: &PlanOptions) -> Vec<&str> {
+    if options.auto.scheduler { pack::AUTO.to_vec() } else { vec![options.scheduler.as_str()] }
+}
+
+/// The options of every way of some schedulers, in the order of menus.
+fn candidates(batch: &Batch, options: &PlanOptions, schedulers: &[&str]) -> Result<Vec<PlanOptions>> {
     let strategies =
         if options.auto.strategy { hybrid::offered(&options.device, batch) } else { vec![options.strategy] };
     let mut all = Vec::new();
     for scheduler in schedulers {
         pack::find(scheduler)?;
         all.extend(strategies.iter().map(|strategy| PlanOptions {
-            scheduler: scheduler.to_owned(),
+            scheduler: (*scheduler).to_owned(),
             strategy: *strategy,
             auto: Auto::default(),
             explain: false,
@@ -240,8 +349,28 @@ fn candidates(batch: &Batch, options: &PlanOptions) -> Result<Vec<PlanOptions>> 
     Ok(all)
 }
 
-fn timed(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Way> {
+/// The scheduler that is best for the decodes of a hybrid batch by themselves, as one kernel.
+fn best_of_decodes<'a>(batch: &Batch, tree: &PrefixTree, tiles: &TileSet, options: &'a PlanOptions) -> Result<&'a str> {
+    let mut best = (LAST, pack::AUTO[0]);
+    for scheduler in schedulers(options) {
+        let alone = PlanOptions {
+            scheduler: scheduler.to_owned(),
+            strategy: Strategy::Serial,
+            auto: Auto::default(),
+            explain: false,
+            ..options.clone()
+        };
+        let plan = pack_batch(batch, (tree, tiles), &alone).and_then(|packed| packed.plan(Strategy::Serial, false));
+        match plan.map(|plan| estimate(&plan, tree, &options.device)) {
+            Ok(Some(time)) if time < best.0 => best = (time, scheduler),
+            Ok(_) | Err(Error::Unsupported { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(best.1)
+}
+
+fn simulated(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Nanos> {
     let planned = plan_batch(Arc::clone(spec), Arc::clone(batch), options)?;
-    let time = simulate(&planned, &RunOptions::default(), &Cancel::default())?.makespan();
-    Ok(Way { time, planned })
+    Ok(simulate(&planned, &RunOptions::default(), &Cancel::default())?.makespan())
 }

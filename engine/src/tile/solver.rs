@@ -149,6 +149,8 @@ pub struct TileKernel {
     pub step: Option<Nanos>,
     /// The least time of one.
     pub chain: Option<Nanos>,
+    /// What one takes of its SM whose KV is there.
+    pub sm_step: Option<Nanos>,
 }
 
 /// What a CTA of `tile` takes and does at head dimension `head_dim`.
@@ -164,7 +166,22 @@ pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileK
         heads: resources.heads,
         step: resources.step,
         chain: resources.chain,
+        sm_step: if head_dim <= 64 { resources.sm_step_d64 } else { resources.sm_step },
     }
+}
+
+/// Heads that a CTA of a 16×16 kernel takes side by side, where the kernels do that.
+pub const SIDE_BY_SIDE: u32 = 4;
+
+/// The tile whose kernel runs packs of `tile`: where the device table names more registers than a thread may have, so
+/// that none of packscope's kernels is made of it, the one of half the tokens.
+pub fn compiled(device: &Device, tile: Tile, head_dim: u32) -> Tile {
+    let mut compiled = tile;
+    let spills = |tile| resources(device, tile, head_dim).0.registers > device.registers_per_thread;
+    while device.heads_side_by_side && compiled.n > 16 && spills(compiled) {
+        compiled.n /= 2;
+    }
+    compiled
 }
 
 /// Dynamic shared memory of PAT's and of FlashAttention's kernels: Q, one K and one V buffer, or the fp32 output staging that
@@ -229,6 +246,8 @@ fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bo
         in_flight: None,
         step: None,
         chain: None,
+        sm_step: None,
+        sm_step_d64: None,
         heads: 1,
     };
     (kernel, true)

@@ -36,7 +36,7 @@ pub use pod::{
     PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11, figure_13 as pod_figure_13,
     figure_14 as pod_figure_14, table_8 as pod_table_8,
 };
-pub use random::{random_hybrid, random_window};
+pub use random::{random_hybrid, random_order, random_window};
 pub use random_forest::random_forest;
 pub use ron_text::ron_error;
 pub use scene::{Claim, ClaimedWay, Figure, Scene};

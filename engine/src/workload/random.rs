@@ -11,6 +11,7 @@
 //! 32,768 and 65,536. The same seed and number give the same batch on every machine.
 
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::workload::{AttentionShape, BatchSpec, Dtype, NodeSpec, RequestSpec};
@@ -54,6 +55,13 @@ pub fn random_hybrid(seed: u64, number: u32) -> BatchSpec {
 pub(super) fn seeded(seed: u64, number: u32) -> StdRng {
     // The golden ratio spreads neighbouring numbers over all seeds.
     StdRng::seed_from_u64(seed ^ (u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
+/// The numbers below `count` in a random order of a seed and number.
+pub fn random_order(seed: u64, number: u32, count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.shuffle(&mut seeded(seed, number));
+    order
 }
 
 /// Window `number` of a seed over a trace of so many requests, as start and count: 1 to 256 requests, drawn

@@ -83,33 +83,31 @@ pub(super) fn compiled(compiler: &Compiler, head_dim: u32) -> Result<Vec<KernelR
             let tile = KernelTile { m, n };
             let spec = KernelSpec::new(&[tile], head_dim, kernels::Dtype::F16, false, false);
             let heads = tile.heads_together();
+            // No kernel is made of some tiles, which a device file says by more registers than a thread may have.
+            let none = KernelResources {
+                m,
+                n,
+                warps: spec.threads() / 32,
+                registers: NO_KERNEL,
+                shared: None,
+                in_flight: None,
+                step: None,
+                chain: None,
+                sm_step: None,
+                sm_step_d64: None,
+                heads,
+            };
             let Ok(stages) = spec.check().and_then(|()| spec.stages_on(compiler.arch())) else {
-                // No kernel is made of it, which a device file says by more registers than a thread may have.
-                let (warps, registers) = (spec.threads() / 32, NO_KERNEL);
-                kernels.push(KernelResources {
-                    m,
-                    n,
-                    warps,
-                    registers,
-                    shared: None,
-                    in_flight: None,
-                    step: None,
-                    chain: None,
-                    heads,
-                });
+                kernels.push(none);
                 continue;
             };
             let resources = compiler.decode(&spec).map_err(translate)?.resources;
             kernels.push(KernelResources {
-                m,
-                n,
                 warps: resources.threads / 32,
                 registers: resources.registers,
                 shared: Some(Bytes(u64::from(resources.shared_bytes))),
                 in_flight: Some(Bytes(u64::from(stages * n * heads * head_dim * 2))),
-                step: None,
-                chain: None,
-                heads,
+                ..none
             });
         }
     }

@@ -17,7 +17,8 @@
 //! share them.
 
 use crate::backend::sim::memory::Pace;
-use crate::hw::{Device, PrefillResources};
+use crate::backend::sim::runs_on::RunsOn;
+use crate::hw::Device;
 use crate::plan::{
     CtaOrder, HybridKernel, LaunchKind, LaunchPlan, MergeRound, PlannedPack, PrefillKernel, PrefillTask,
 };
@@ -28,6 +29,9 @@ use crate::workload::AttentionShape;
 /// A merge kernel that the device table does not know: warps and registers of a CTA.
 const MERGE_WARPS: u32 = 4;
 const MERGE_REGISTERS: u32 = 64;
+
+/// Rows of a decode tile that the same warps compute.
+const ROWS_OF_UNIT: u32 = 16;
 
 /// What a step takes more where the warps that share rows hand each other maxima, sums and weights through shared memory,
 /// ns: 128 tokens of 16 rows took 0.82 µs on an H200 in CTAs of 7 to 53 thousand tokens.
@@ -41,6 +45,29 @@ pub(super) struct Footprint {
     pub(super) warps: u32,
 }
 
+/// What blocks of fewer than 32 tokens cost packscope's decode kernels, whose tiles come in a copy a block, or token by
+/// token where a block has fewer than 16. On an H200, tiles of 64×64 and 16×32: 0.61 and 0.31 µs a step with blocks of
+/// 16, 1.09 and 0.54 with blocks of 8, where it is 0.53 and 0.29 with larger ones; and from HBM in a CTA that has the
+/// GPU to itself 1.02 and 0.54, 2.06 and 1.01, where it is 0.73 and 0.47.
+#[derive(Clone, Copy, Debug)]
+struct SmallBlocks {
+    /// What a token of a step takes more, ns.
+    token: f64,
+    /// How many times as long HBM is waited for.
+    hbm: f64,
+}
+
+impl SmallBlocks {
+    fn of(block_size: u32) -> Self {
+        let (token, hbm) = match block_size {
+            0..16 => (8.5, 4.5),
+            16..32 => (1.1, 1.8),
+            _ => (0.0, 1.0),
+        };
+        Self { token, hbm }
+    }
+}
+
 /// Times and rates that do not depend on the pack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CostModel<'a> {
@@ -51,12 +78,18 @@ pub(super) struct CostModel<'a> {
 /// How a CTA computes a pack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct DecodeCta {
+    /// The tile of its kernel.
+    pub(super) tile: Tile,
     /// KV heads that it computes side by side.
     pub(super) heads: u32,
     /// Bytes that it keeps outstanding.
     pub(super) in_flight: f64,
     /// The least time of a step, ns.
     pub(super) chain: f64,
+    /// What a step takes of its SM whose KV is there, ns, where that was measured; and what it takes more by itself where
+    /// its KV comes from HBM.
+    pub(super) sm_step: Option<f64>,
+    pub(super) hbm_step: f64,
     /// Whether its heads are KV heads or query heads.
     pub(super) order: CtaOrder,
 }
@@ -124,28 +157,14 @@ impl MainLoop {
 }
 
 impl CostModel<'_> {
-    /// The decode kernel of a tile: the lean one that fits beside prefill, or the tile's own.
-    fn decode_kernel(&self, tile: Tile, lean: bool) -> TileKernel {
-        let own = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype);
-        let Some(of) = self.device.prefill_kernel.filter(|_| lean).map(|kernels| kernels.lean_decode) else {
-            return own;
-        };
-        TileKernel {
-            warps: of.warps,
-            registers: of.registers,
-            shared: of.shared.unwrap_or(own.shared),
-            in_flight: of.in_flight.unwrap_or(own.in_flight),
-            heads: of.heads,
-            chain: of.chain,
-            ..own
-        }
-    }
-
     /// What a CTA of a launch takes.
-    pub(super) fn footprint_of_launch(&self, kind: LaunchKind, lean: bool) -> Footprint {
+    pub(super) fn footprint_of_launch(&self, kind: LaunchKind, on: RunsOn) -> Footprint {
+        if let Some(CtaShape { warps, registers, shared }) = on.prefill().map(|kernel| kernel.cta()) {
+            return self.footprint_of(shared.0, registers, warps);
+        }
         match kind {
             LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => {
-                let kernel = self.decode_kernel(tile, lean);
+                let kernel = self.decode_kernel(self.compiled_launch(tile, on), on);
                 self.footprint_of(kernel.shared.0, kernel.registers, kernel.warps)
             }
             LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => self.merge_footprint(),
@@ -169,10 +188,20 @@ impl CostModel<'_> {
     }
 
     /// A CTA of the tile's own kernel, or of the lean one, that computes `heads` heads of a pack.
-    pub(super) fn cta(&self, pack: &PlannedPack, heads: u32, order: CtaOrder, lean: bool) -> DecodeCta {
-        let kernel = self.decode_kernel(pack.tile, lean);
-        let chain = self.chain(&kernel, pack.tile, heads) * chain_at(self.shape.head_dim);
-        DecodeCta { heads, in_flight: kernel.in_flight.as_f64(), chain, order }
+    pub(super) fn cta(&self, pack: &PlannedPack, heads: u32, order: CtaOrder, on: RunsOn) -> DecodeCta {
+        let tile = self.compiled(pack.tile, heads, on);
+        let kernel = self.decode_kernel(tile, on);
+        let chain = self.chain(&kernel, tile, heads) * chain_at(self.shape.head_dim);
+        let small = SmallBlocks::of(self.shape.block_size);
+        let copies = small.token * f64::from(tile.n * heads.max(1));
+        let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
+        // A chain is longer than what HBM takes more, and so is the step of a CTA that has its SM to itself.
+        let shares = tile::resident(
+            self.device,
+            &CtaShape { warps: kernel.warps, registers: kernel.registers, shared: kernel.shared },
+        ) > 1;
+        let hbm_step = if shares && chain == 0.0 { self.device.sim.hbm_step.as_f64() * small.hbm } else { 0.0 };
+        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, sm_step, hbm_step, order }
     }
 
     /// The least time of a step at head dimension 128, ns. A pack of one head does not run on a kernel that takes several
@@ -189,22 +218,29 @@ impl CostModel<'_> {
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
     /// K or V tile outstanding.
     pub(super) fn virtual_cta(&self, pack: &PlannedPack, kernel: &HybridKernel) -> DecodeCta {
-        let order = CtaOrder::HeadFastest;
         let own = self.device.prefill_kernel.filter(|_| self.in_one_launch(kernel)).map(|kernels| kernels.lean_decode);
+        let alone = DecodeCta {
+            tile: pack.tile,
+            heads: 1,
+            in_flight: 0.0,
+            chain: 0.0,
+            sm_step: None,
+            hbm_step: 0.0,
+            order: CtaOrder::HeadFastest,
+        };
         let Some(lean) = own else {
-            return DecodeCta { heads: 1, in_flight: self.tile_bytes(pack.tile.n), chain: 0.0, order };
+            return DecodeCta { in_flight: self.tile_bytes(pack.tile.n), chain: 0.0, ..alone };
         };
         // They share the ring of their CTA.
         let ring = lean.in_flight.map_or(0.0, Bytes::as_f64) / f64::from(kernel.decodes_per_cta.max(1));
         let chain = lean.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
-        DecodeCta { heads: 1, in_flight: ring.max(self.tile_bytes(pack.tile.n)), chain, order }
+        DecodeCta { in_flight: ring.max(self.tile_bytes(pack.tile.n)), chain, ..alone }
     }
 
     /// Whether a hybrid kernel is our own whose CTAs compute prefill, decode or both.
     pub(super) fn in_one_launch(&self, kernel: &HybridKernel) -> bool {
-        let of = |own: &PrefillResources| own.cta() == kernel.cta;
         let kernels = self.device.prefill_kernel.iter().flat_map(|kernels| [kernels.either, kernels.both]);
-        kernels.flatten().any(|own| of(&own))
+        kernels.flatten().any(|own| own.cta() == kernel.cta)
     }
 
     /// A K or V tile of `n` tokens of one head.
@@ -226,25 +262,27 @@ impl CostModel<'_> {
             CtaOrder::QueryHeads => (self.shape.query_heads, pack.queries_len),
             _ => (self.shape.kv_heads, pack.queries_len * self.shape.group()),
         };
-        let (sim, heads, in_flight) = (&self.device.sim, cta.heads, cta.in_flight);
+        let (sim, tile, heads, in_flight) = (&self.device.sim, cta.tile, cta.heads, cta.in_flight);
         let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64() * f64::from(heads);
-        let tile_bytes = self.tile_bytes(pack.tile.n) * f64::from(heads);
+        let tile_bytes = self.tile_bytes(tile.n) * f64::from(heads);
         let latency = (1.0 - hit) * self.device.tile_latency(tile_bytes) + hit * sim.l2_latency.as_f64();
-        let steps = (pack.tokens.0.div_ceil(u64::from(pack.tile.n)) as f64).max(1.0);
-        let row_blocks = rows.div_ceil(pack.tile.m).max(1);
-        let padded_rows = f64::from(row_blocks * pack.tile.m);
-        let step_flop = 4.0 * padded_rows * f64::from(pack.tile.n) * f64::from(self.shape.head_dim);
+        let steps = (pack.tokens.0.div_ceil(u64::from(tile.n)) as f64).max(1.0);
+        let row_blocks = rows.div_ceil(tile.m).max(1);
+        let padded_rows = f64::from(row_blocks * tile.m);
+        let step_flop = 4.0 * padded_rows * f64::from(tile.n) * f64::from(self.shape.head_dim);
         let tensor = steps * step_flop * f64::from(heads) / self.sm_flop_per_ns();
-        let shared = self.warps_per_row(pack.tile, heads);
-        let warps = f64::from(pack.tile.m.div_ceil(16) * heads * shared).min(WARPS_FOR_FULL_TENSOR_RATE);
-        let tokens_of_warp = f64::from(pack.tile.n) / f64::from(shared);
-        let exchange = if shared > 1 { EXCHANGE } else { 0.0 };
-        let apart = sim.tile_step.as_f64() + sim.softmax_step.as_f64() * tokens_of_warp / 64.0 + exchange;
-        let compute = tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * f64::from(row_blocks) * apart;
+        let steps_of_rows = steps * f64::from(row_blocks);
+        let (compute, tensor) = match cta.sm_step {
+            Some(step) => {
+                let of_sm = steps_of_rows * step;
+                (of_sm + steps * cta.hbm_step * (1.0 - hit), of_sm)
+            }
+            None => (self.compute(tile, heads, steps_of_rows, tensor), tensor),
+        };
         // One K and one V tile are fetched a step, each a latency at least.
         let memory = (loaded / in_flight * latency).max(latency);
         let unchained = memory.max(compute);
-        let time = unchained.max(steps * cta.chain * (1.0 - hit));
+        let time = unchained.max(steps_of_rows * cta.chain);
         // A ring of tiles is filled while tiles are computed, so only what HBM takes is waited for, and only as
         // far as it is longer; with one buffer each tile is.
         let ring = in_flight > tile_bytes;
@@ -260,9 +298,21 @@ impl CostModel<'_> {
             dram_write,
             moved: loaded + q + dram_write,
             tensor,
-            warps: f64::from(pack.tile.m.div_ceil(16) * heads),
+            warps: f64::from(tile.m.div_ceil(16) * heads),
             waits,
         }
+    }
+
+    /// Time of the steps of a CTA on an SM of its own by the rates of the device, of which the tensor cores of the whole SM
+    /// would take `tensor`.
+    fn compute(&self, tile: Tile, heads: u32, steps: f64, tensor: f64) -> f64 {
+        let sim = &self.device.sim;
+        let shared = self.warps_per_row(tile, heads);
+        let warps = f64::from(tile.m.div_ceil(16) * heads * shared).min(WARPS_FOR_FULL_TENSOR_RATE);
+        let tokens_of_warp = f64::from(tile.n) / f64::from(shared);
+        let exchange = if shared > 1 { EXCHANGE } else { 0.0 };
+        let apart = sim.tile_step.as_f64() + sim.softmax_step.as_f64() * tokens_of_warp / 64.0 + exchange;
+        tensor * WARPS_FOR_FULL_TENSOR_RATE / warps + steps * apart
     }
 
     /// The main loop of a prefill task of one query head, in a CTA with `warps` of them, of whose KV
@@ -321,15 +371,15 @@ impl CostModel<'_> {
     /// A merge CTA: one query over all query heads, of whose partials the fraction `hit` is found in L2.
     pub(super) fn merge_cta(&self, partials: u32, hit: f64) -> MainLoop {
         let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
-        self.merging(loaded, self.shape.query_bytes(), self.trips(partials, loaded), hit)
+        self.merging(loaded, self.shape.query_bytes(), (self.trips(partials, loaded), self.merge_trip()), hit)
     }
 
     /// Trips to memory of a CTA that merges one query over all query heads: `loaded` bytes.
     fn trips(&self, partials: u32, loaded: f64) -> f64 {
         match self.device.merge_kernel {
             Some(kernel) => {
-                let (trips, units) = kernel.trips(partials, self.shape.group());
-                f64::from((units * self.shape.kv_heads).div_ceil(kernel.warps.max(1)) * trips)
+                let rounds = self.shape.query_heads.div_ceil((kernel.heads * kernel.warps).max(1));
+                f64::from(rounds * kernel.trips(partials, self.shape.head_dim))
             }
             None => loaded / MERGE_IN_FLIGHT,
         }
@@ -341,13 +391,18 @@ impl CostModel<'_> {
         let loaded = self.shape.partial_bytes_as(round.reads).as_f64() * partials as f64;
         let finishes = round.finishes[row];
         let written = if finishes { self.shape.query_bytes() } else { self.shape.partial_bytes_as(round.writes) };
-        self.merging(loaded, written, self.trips(partials as u32, loaded), hit)
+        self.merging(loaded, written, (self.trips(partials as u32, loaded), self.merge_trip()), hit)
     }
 
-    /// `loaded` bytes of partials in `trips` trips to memory, one after another.
-    fn merging(&self, loaded: f64, written: Bytes, trips: f64, hit: f64) -> MainLoop {
+    /// One trip to memory of the merge kernel.
+    fn merge_trip(&self) -> Nanos {
         let sim = &self.device.sim;
-        let latency = if self.device.merge_kernel.is_some() { sim.merge_trip } else { sim.l2_latency }.as_f64();
+        if self.device.merge_kernel.is_some() { sim.merge_trip } else { sim.l2_latency }
+    }
+
+    /// `loaded` bytes of partials in so many trips to memory, one after another.
+    fn merging(&self, loaded: f64, written: Bytes, (trips, trip): (f64, Nanos), hit: f64) -> MainLoop {
+        let latency = trip.as_f64();
         let time = (trips * latency).max(latency);
         let dram_write = written.as_f64();
         let dram_read = loaded * (1.0 - hit);
@@ -366,17 +421,27 @@ impl CostModel<'_> {
         }
     }
 
-    /// What a worker that stays on its SM merges: for each (query, KV head), its partials. The fraction `hit` of
-    /// them is found in L2.
-    pub(super) fn inline_merge(&self, merged: &[u32], hit: f64) -> MainLoop {
+    /// What a worker that stays on its SM merges: for each (query, KV head) of `heads_of_cta` heads, its partials. The
+    /// fraction `hit` of them is found in L2.
+    ///
+    /// The warps that share 16 rows of a tile merge those rows, so the rows of a query that fills none of them leave the
+    /// other warps idle.
+    pub(super) fn inline_merge(&self, merged: &[u32], cta: (Tile, u32), hit: f64) -> MainLoop {
+        let (tile, heads_of_cta) = cta;
         let heads = f64::from(self.shape.kv_heads);
         let loaded: f64 =
             merged.iter().map(|partials| self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads).sum();
         let trips = match self.device.merge_kernel {
             Some(kernel) => {
-                let of_unit = |partials: &u32| kernel.trips(*partials, self.shape.group());
-                let all: u32 = merged.iter().map(of_unit).map(|(trips, units)| trips * units).sum();
-                (f64::from(all) / WARPS_FOR_FULL_TENSOR_RATE).ceil()
+                let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
+                let rows = merged.len() as u32 * self.shape.group();
+                // A head by itself has its warps, or all heads share the four.
+                let warps = if heads_of_cta > 1 { 1 } else { (64 / tile.m.max(16)).max(1) };
+                let of_unit = rows.div_ceil(heads_of_cta.max(1)).min(ROWS_OF_UNIT);
+                let rounds = of_unit.div_ceil(kernel.heads.max(1) * warps);
+                let most = merged.iter().map(trips).max().unwrap_or(0);
+                let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
+                f64::from(most) + f64::from(rounds.saturating_sub(1)) * mean
             }
             None => merged
                 .iter()
@@ -386,7 +451,16 @@ impl CostModel<'_> {
                 .sum(),
         };
         let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
-        self.merging(loaded, Bytes(written as u64), trips, hit)
+        let sim = &self.device.sim;
+        let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip() };
+        self.merging(loaded, Bytes(written as u64), (trips, trip), hit)
+    }
+
+    /// From a CTA's place on an SM to its first load.
+    pub(super) fn prologue(&self, kind: LaunchKind) -> Nanos {
+        let sim = &self.device.sim;
+        let worker = kind.is_persistent() && sim.worker_prologue > Nanos::ZERO;
+        if worker { sim.worker_prologue } else { sim.cta_prologue }
     }
 
     /// From a CTA's last tile to its end, ns: `written` bytes and what else there is to do.
@@ -401,17 +475,19 @@ impl CostModel<'_> {
     }
 
     /// CTAs of a persistent launch that an SM holds by itself.
-    pub(super) fn workers_per_sm(&self, kind: LaunchKind, lean: bool) -> u32 {
+    pub(super) fn workers_per_sm(&self, kind: LaunchKind, on: RunsOn) -> u32 {
         let cta = match kind {
             LaunchKind::PrefillQueue(kernel) => kernel.cta,
             LaunchKind::Hybrid(kernel) => kernel.cta,
             LaunchKind::Persistent(tile) => {
-                let kernel = self.decode_kernel(tile, lean);
+                let kernel = self.decode_kernel(self.compiled_launch(tile, on), on);
                 CtaShape { warps: kernel.warps, registers: kernel.registers, shared: kernel.shared }
             }
             _ => return 0,
         };
-        tile::resident(self.device, &cta).max(1)
+        let most = self.device.queue_items.and_then(|items| items.workers_per_sm);
+        let most = most.filter(|_| kind.is_persistent() && on != RunsOn::Lean && self.shape.head_dim == 128);
+        tile::resident(self.device, &cta).clamp(1, most.unwrap_or(u32::MAX))
     }
 }
 
@@ -421,7 +497,7 @@ pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let pack = plan.packs.first()?;
     let launch = plan.launches.first()?;
     let written = plan.shape.query_bytes().as_f64() * f64::from(pack.queries_len);
-    let cta = model.cta(pack, plan.decode_at(launch, 0).kv_heads, launch.order, plan.is_lean(launch));
+    let cta = model.cta(pack, plan.decode_at(launch, 0).kv_heads, launch.order, model.runs_on(plan, launch));
     let alone = model.main_loop(pack, &cta, 0.0, written);
     let limit =
         (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s() * device.sim.tile_read_efficiency) * 1e-9;

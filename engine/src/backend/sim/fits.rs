@@ -11,7 +11,7 @@ use crate::units::{counted, grouped};
 /// Refuses a plan with a CTA that does not fit on an empty SM.
 pub(super) fn check(model: &CostModel<'_>, plan: &LaunchPlan) -> Result<()> {
     for (at, launch) in plan.launches.iter().enumerate() {
-        let lacking = lacking(model, model.footprint_of_launch(launch.kind, plan.is_lean(launch)));
+        let lacking = lacking(model, model.footprint_of_launch(launch.kind, model.runs_on(plan, launch)));
         if !lacking.is_empty() {
             let (kind, key) = (launch.kind, &model.device.key);
             return Err(Error::Unsupported {

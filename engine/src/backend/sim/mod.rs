@@ -12,16 +12,19 @@
 
 mod cost;
 mod dispatch;
+mod estimate;
 mod fits;
 mod l2;
 mod limits;
 mod memory;
 mod own;
 mod run;
+mod runs_on;
 mod series;
 mod share;
 
 pub use cost::one_cta_time;
+pub use estimate::estimate;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::l2::{L2, Pieces};

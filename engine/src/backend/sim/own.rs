@@ -11,7 +11,7 @@
 
 use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
 use crate::hw::PrefillResources;
-use crate::plan::{PlannedPack, PrefillTask};
+use crate::plan::{CtaOrder, Launch, LaunchPlan, PlannedPack, PrefillTask};
 use crate::tile::Tile;
 
 /// What an item reads and writes.
@@ -42,17 +42,36 @@ impl CostModel<'_> {
         self.item(kernel, &Item { tokens: task.tokens().0, hit, q: rows * row, written })
     }
 
-    /// A decode pack of one KV head as an item; its queries write `written` bytes over all heads.
+    /// A decode pack of one head as an item; its queries write `written` bytes over all heads.
     pub(super) fn decode_item(
         &self,
         pack: &PlannedPack,
         kernel: &PrefillResources,
         hit: f64,
-        written: f64,
+        (written, order): (f64, CtaOrder),
     ) -> MainLoop {
-        let heads = f64::from(self.shape.kv_heads);
+        let heads = f64::from(match order {
+            CtaOrder::QueryHeads => self.shape.query_heads,
+            _ => self.shape.kv_heads,
+        });
         let q = self.shape.query_bytes().as_f64() / heads * f64::from(pack.queries_len);
         self.item(kernel, &Item { tokens: pack.tokens.0, hit, q, written: written / heads })
+    }
+
+    /// Packs with more rows than an item are further items, which go to whoever is free, so each CTA of the launch bears
+    /// its share of them: how long that is, ns.
+    pub(super) fn further_items(&self, plan: &LaunchPlan, launch: &Launch, kernel: &PrefillResources) -> f64 {
+        let (mut all, mut ctas) = (0.0, 0);
+        for pack in plan.packs_of(launch).iter().map(|pack| plan.pack(*pack)) {
+            let rows = if launch.order == CtaOrder::QueryHeads { 1 } else { self.shape.group() } * pack.queries_len;
+            let further = f64::from(rows.div_ceil(kernel.m).saturating_sub(1));
+            if further > 0.0 {
+                let one = self.decode_item(pack, kernel, 1.0, (0.0, launch.order)).time + kernel.item.as_f64();
+                all += further * one * f64::from(plan.heads_of(launch));
+            }
+            ctas += plan.heads_of(launch);
+        }
+        all / f64::from(ctas.max(self.device.sm_count))
     }
 
     fn item(&self, kernel: &PrefillResources, item: &Item) -> MainLoop {

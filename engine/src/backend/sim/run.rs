@@ -2,7 +2,7 @@
 
 mod loops;
 mod merging;
-mod order;
+pub(super) mod order;
 mod workers;
 
 use crate::backend::sim::run::order::Until;
@@ -16,6 +16,7 @@ use crate::backend::sim::dispatch::{Sms, TicketDesk};
 use crate::backend::sim::fits::{self, Come};
 use crate::backend::sim::l2::L2;
 use crate::backend::sim::memory::{Fluid, Pace};
+use crate::backend::sim::runs_on::RunsOn;
 use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, LONGEST_RUN, Span};
@@ -87,6 +88,8 @@ pub(super) struct Outcome {
 pub(super) struct Simulation<'a> {
     plan: &'a LaunchPlan,
     model: CostModel<'a>,
+    /// What computes the packs of each launch.
+    runs_on: Vec<RunsOn>,
     now: f64,
     events: BinaryHeap<Reverse<(u64, Event)>>,
     progress: Vec<Progress>,
@@ -129,6 +132,7 @@ impl<'a> Simulation<'a> {
         let mut simulation = Self {
             plan,
             model,
+            runs_on: plan.launches.iter().map(|launch| model.runs_on(plan, launch)).collect(),
             now: 0.0,
             events: BinaryHeap::new(),
             progress: Vec::new(),
@@ -167,17 +171,17 @@ impl<'a> Simulation<'a> {
 
     fn launch_progress(&self, launch: &Launch) -> Progress {
         let ctas = self.plan.ctas(launch);
-        let lean = self.plan.is_lean(launch);
+        let on = self.model.runs_on(self.plan, launch);
         // SMs that a launch may use are a size of its grid: the hardware places it where there is room.
         let sms = launch.sms.unwrap_or(u32::MAX).clamp(1, self.model.device.sm_count);
-        let all = self.model.workers_per_sm(launch.kind, lean) * sms;
+        let all = self.model.workers_per_sm(launch.kind, on) * sms;
         let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
         let joined = launch.kind.is_persistent() && self.plan.decodes_of(launch) > all.saturating_mul(most);
         let workers = all.min(ctas.len() as u32);
         let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
         Progress {
             tickets: by_ticket.then(|| TicketDesk::new(self.model.device.sm_count as usize)),
-            footprint: self.model.footprint_of_launch(launch.kind, lean),
+            footprint: self.model.footprint_of_launch(launch.kind, on),
             ctas,
             taken: 0,
             done: 0,
@@ -440,7 +444,7 @@ impl<'a> Simulation<'a> {
 }
 
 /// Bytes that each pack writes, over all heads.
-fn written(plan: &LaunchPlan) -> Vec<f64> {
+pub(super) fn written(plan: &LaunchPlan) -> Vec<f64> {
     let forms = plan.slot_forms();
     let bytes = |form: &Option<PartialForm>| {
         form.map_or(plan.shape.query_bytes(), |form| plan.shape.partial_bytes_as(form)).as_f64()

@@ -26,9 +26,7 @@ use crate::tile::Tile;
 use crate::units::PackIdx;
 use crate::workload::{AttentionShape, Batch, Dtype, PartialForm};
 
-/// Most rows of a decode kernel's tile.
-const LARGEST_DECODE: u32 = 64;
-/// The same where it shares its SM with prefill.
+/// Most rows of a decode kernel's tile where it shares its SM with prefill.
 const TALL_ROWS: u32 = 16;
 
 /// What a prefill task of the kernels computes of the plan.
@@ -113,7 +111,7 @@ pub(super) fn check(plan: &LaunchPlan) -> Result<()> {
     };
     for launch in &plan.launches {
         match launch.kind {
-            LaunchKind::Hybrid(kernel) if kernel.dispatch != Dispatch::Queue => {
+            LaunchKind::Hybrid(kernel) if !launch.kind.takes_from_queue() => {
                 if let Some(what) = unlike_ours(plan, &kernel) {
                     return refuse(what);
                 }
@@ -163,19 +161,10 @@ fn unlike_ours(plan: &LaunchPlan, kernel: &HybridKernel) -> Option<String> {
         .then(|| format!("{} decodes share a CTA; ours takes {}", kernel.decodes_per_cta, lean.heads_together()))
 }
 
-/// Whether the packs of a launch are computed as prefill rows without a mask: where each CTA has one query head, or where
-/// the tile has more rows than any decode kernel's, or a pack has more than its tile.
+/// Which rows of its packs a launch computes as prefill, if it does.
 fn gathers(plan: &LaunchPlan, launch: &Launch) -> Option<Rows> {
-    let rows = |pack: &PackIdx| plan.pack(*pack).queries_len * plan.shape.group();
-    match launch.kind {
-        LaunchKind::Attention(_) if launch.order == CtaOrder::QueryHeads => Some(Rows::OfQueries),
-        LaunchKind::Attention(tile) => {
-            let taller = tile.m > LARGEST_DECODE || plan.packs_of(launch).iter().any(|pack| rows(pack) > tile.m);
-            taller.then_some(Rows::OfHeads)
-        }
-        LaunchKind::Hybrid(kernel) if kernel.dispatch == Dispatch::Queue => Some(Rows::OfHeads),
-        _ => None,
-    }
+    let rows = if launch.order == CtaOrder::QueryHeads { Rows::OfQueries } else { Rows::OfHeads };
+    plan.is_gathered(launch).then_some(rows)
 }
 
 /// Lowers a plan of `batch`, whose block ids are places in the KV cache.
@@ -358,9 +347,8 @@ fn beside(plan: &LaunchPlan) -> bool {
 
 /// Whether decodes and prefill are computed by the CTAs of one launch, each with a tile of its own.
 fn in_one_launch(plan: &LaunchPlan) -> bool {
-    let shares =
-        |launch: &Launch| matches!(launch.kind, LaunchKind::Hybrid(kernel) if kernel.dispatch != Dispatch::Queue);
-    plan.launches.iter().any(shares)
+    let shares = |kind: LaunchKind| matches!(kind, LaunchKind::Hybrid(_)) && !kind.takes_from_queue();
+    plan.launches.iter().any(|launch| shares(launch.kind))
 }
 
 /// The tile of packs with more rows than [`KernelTile::LEAN`] where decodes run beside prefill. Blocks that are fetched

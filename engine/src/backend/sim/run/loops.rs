@@ -3,6 +3,7 @@
 use super::{Cta, Event, Simulation};
 use crate::backend::sim::cost::MainLoop;
 use crate::backend::sim::memory::Pace;
+use crate::backend::sim::runs_on::RunsOn;
 use crate::plan::{CtaWork, Launch, LaunchKind};
 use crate::units::Nanos;
 
@@ -15,7 +16,8 @@ impl Simulation<'_> {
         } else {
             let work = self.plan.work_of(launch, span.cta);
             let prefill = work.as_ref().and_then(|work| self.prefill_loop(launch, work));
-            let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work));
+            let on = self.runs_on[span.launch as usize];
+            let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work, on));
             [prefill.map(|work| (Pace::Computes, work)), decode.map(|work| (self.pace(&work), work))]
         };
         let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
@@ -58,7 +60,7 @@ impl Simulation<'_> {
     }
 
     /// The decodes of a CTA together.
-    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork<'_>) -> Option<MainLoop> {
+    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork<'_>, on: RunsOn) -> Option<MainLoop> {
         let mut all: Option<MainLoop> = None;
         for decode in work.decodes() {
             let pack = self.plan.pack(decode.pack);
@@ -67,12 +69,12 @@ impl Simulation<'_> {
             let hits: f64 = heads.map(|head| self.l2.touch(decode.pack.at(), head, read)).sum();
             let cta = match launch.kind {
                 LaunchKind::Hybrid(kernel) => self.model.virtual_cta(pack, &kernel),
-                _ => self.model.cta(pack, decode.kv_heads, launch.order, self.plan.is_lean(launch)),
+                _ => self.model.cta(pack, decode.kv_heads, launch.order, on),
             };
             let hit = hits / f64::from(decode.kv_heads);
             let written = self.written[decode.pack.at()];
-            let one = match self.own_kernel(launch, pack.tile) {
-                Some(kernel) => self.model.decode_item(pack, &kernel, hit, written),
+            let one = match on.prefill().or_else(|| self.own_kernel(launch, pack.tile)) {
+                Some(kernel) => self.model.decode_item(pack, &kernel, hit, (written, launch.order)),
                 None => self.model.main_loop(pack, &cta, hit, written),
             };
             all = Some(all.map_or(one, |before| before.beside(one)));

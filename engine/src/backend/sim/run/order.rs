@@ -9,54 +9,66 @@
 use super::{Event, Simulation};
 use crate::backend::sim::cost::MainLoop;
 use crate::backend::sim::memory::Pace;
-use crate::hw::PrefillResources;
-use crate::plan::{Dispatch, Launch, LaunchKind, Strategy};
+use crate::backend::sim::runs_on::RunsOn;
+use crate::hw::{Device, PrefillResources};
+use crate::plan::{Dispatch, Launch, LaunchKind, LaunchPlan, Strategy};
 use crate::tile::Tile;
 use crate::units::Nanos;
 
 /// What of a launch another one waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Until {
+pub(in crate::backend::sim) enum Until {
     /// All its CTAs are on their SMs.
     Placed,
     /// It is done.
     Done,
 }
 
+/// When the host has launched launch `at`, ns.
+pub(in crate::backend::sim) fn host_time(device: &Device, at: usize) -> f64 {
+    at as f64 * device.sim.host_launch_interval.as_f64() + device.sim.launch_latency.as_f64()
+}
+
+/// What launch `at` waits for: those of `after`, and the one before it on its stream.
+pub(in crate::backend::sim) fn predecessors(plan: &LaunchPlan, at: usize) -> Vec<(u32, Until)> {
+    let launch = &plan.launches[at];
+    let mut before: Vec<(u32, Until)> = launch.after.iter().map(|other| (*other, Until::Done)).collect();
+    let mut on_stream = plan.before_on_stream(at);
+    if launch.programmatic {
+        before.extend(on_stream.map(|other| (other as u32, Until::Placed)));
+    } else {
+        // A programmatic launch ran beside the one before it, so whoever is behind waits for both.
+        while let Some(other) = on_stream {
+            before.push((other as u32, Until::Done));
+            on_stream = plan.launches[other].programmatic.then(|| plan.before_on_stream(other)).flatten();
+        }
+    }
+    before.sort_unstable();
+    before.dedup();
+    before
+}
+
+/// From the end of what launch `at` waited for to its first CTA, ns.
+pub(in crate::backend::sim) fn gap_before(
+    plan: &LaunchPlan,
+    device: &Device,
+    at: usize,
+    before: &[(u32, Until)],
+) -> f64 {
+    let other_stream = before.iter().any(|b| plan.launches[b.0 as usize].stream != plan.launches[at].stream);
+    let gap = if other_stream { device.sim.stream_join } else { device.sim.kernel_gap };
+    gap.as_f64()
+}
+
 impl Simulation<'_> {
     pub(super) fn first_launches(&mut self) {
         for at in 0..self.plan.launches.len() {
-            self.progress[at].waiting_for = self.predecessors(at).len();
+            self.progress[at].waiting_for = predecessors(self.plan, at).len();
             if self.progress[at].waiting_for == 0 {
-                let ready = self.host_time(at);
+                let ready = host_time(self.model.device, at);
                 self.at(ready, Event::Ready(at as u32));
             }
         }
-    }
-
-    /// When the host has launched it.
-    fn host_time(&self, at: usize) -> f64 {
-        let sim = &self.model.device.sim;
-        at as f64 * sim.host_launch_interval.as_f64() + sim.launch_latency.as_f64()
-    }
-
-    /// What launch `at` waits for: those of `after`, and the one before it on its stream.
-    fn predecessors(&self, at: usize) -> Vec<(u32, Until)> {
-        let launch = &self.plan.launches[at];
-        let mut before: Vec<(u32, Until)> = launch.after.iter().map(|other| (*other, Until::Done)).collect();
-        let mut on_stream = self.plan.before_on_stream(at);
-        if launch.programmatic {
-            before.extend(on_stream.map(|other| (other as u32, Until::Placed)));
-        } else {
-            // A programmatic launch ran beside the one before it, so whoever is behind waits for both.
-            while let Some(other) = on_stream {
-                before.push((other as u32, Until::Done));
-                on_stream = self.plan.launches[other].programmatic.then(|| self.plan.before_on_stream(other)).flatten();
-            }
-        }
-        before.sort_unstable();
-        before.dedup();
-        before
     }
 
     /// All CTAs of a launch have their SMs: those that start programmatically behind it may place theirs.
@@ -69,17 +81,14 @@ impl Simulation<'_> {
     /// Launches that waited for this of `launch` and for nothing else become ready.
     pub(super) fn start_dependents(&mut self, launch: usize, until: Until, end: f64) {
         for at in launch + 1..self.plan.launches.len() {
-            let before = self.predecessors(at);
+            let before = predecessors(self.plan, at);
             if !before.contains(&(launch as u32, until)) {
                 continue;
             }
             self.progress[at].waiting_for -= 1;
             if self.progress[at].waiting_for == 0 {
-                let sim = &self.model.device.sim;
-                let other_stream =
-                    before.iter().any(|b| self.plan.launches[b.0 as usize].stream != self.plan.launches[at].stream);
-                let gap = if other_stream { sim.stream_join } else { sim.kernel_gap };
-                let ready = (end + gap.as_f64()).max(self.host_time(at));
+                let gap = gap_before(self.plan, self.model.device, at, &before);
+                let ready = (end + gap).max(host_time(self.model.device, at));
                 self.at(ready, Event::Ready(at as u32));
             }
         }
@@ -107,6 +116,9 @@ impl Simulation<'_> {
         if self.follows_merge(launch) {
             return self.model.store(written);
         }
+        if let RunsOn::Prefill { kernel, further } = self.runs_on[launch] {
+            return kernel.item.as_f64() + further;
+        }
         let launch = &self.plan.launches[launch];
         let tile = self.plan.tasks_of(launch).first().map(|task| task.tile);
         match tile.and_then(|tile| self.own_kernel(launch, tile)) {
@@ -118,7 +130,13 @@ impl Simulation<'_> {
     /// From a CTA's place on an SM to its first load, ns.
     pub(super) fn prologue(&self, launch: usize) -> Nanos {
         let sim = &self.model.device.sim;
-        if self.follows_merge(launch) { sim.idle_latency } else { sim.cta_prologue }
+        // Packs on the prefill kernel are items of CTAs that stay.
+        let stays = self.runs_on[launch].prefill().is_some() && self.progress[launch].done > 0;
+        match () {
+            () if stays => Nanos::ZERO,
+            () if self.follows_merge(launch) => sim.idle_latency,
+            () => self.model.prologue(self.plan.launches[launch].kind),
+        }
     }
 
     /// Whether a CTA takes the place of another of the same merge. Such a one has the launch behind it: it reads which

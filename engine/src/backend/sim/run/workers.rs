@@ -62,6 +62,9 @@ impl Simulation<'_> {
                 hits += self.partials_in_l2(self.plan.merge.of(*query)) * (merged.len() - before) as f64;
             }
         }
-        (!merged.is_empty()).then(|| self.model.inline_merge(&merged, hits / merged.len() as f64))
+        let pack = self.plan.pack(work.pack);
+        let tile = self.model.compiled(pack.tile, work.kv_heads, self.runs_on[span.launch as usize]);
+        (!merged.is_empty())
+            .then(|| self.model.inline_merge(&merged, (tile, work.kv_heads), hits / merged.len() as f64))
     }
 }

@@ -1,0 +1,40 @@
+//! What a plan of decodes takes, by cohorts: in microseconds of our time where [`super::run`] takes milliseconds.
+//!
+//! CTAs of one launch with the same tile, rows, tokens and hits are of a *kind*; those of a kind that begin together are
+//! a *cohort*, which runs, shares the memory and ends as one. The costs of a CTA and the limits of the memory are those
+//! of the simulator, and so is the order of launches. What is left out is where on the GPU a CTA is, and when L2
+//! forgets:
+//!
+//! ```text
+//! hits      of KV that k packs read, one reading comes from HBM and k − 1 from L2
+//! duration  fixed + loop · max(1, local, e / φ, 1 / ψ)    local: port and tensor cores of the mean SM
+//! φ, ψ      the largest at which all cohorts together draw no more than HBM and L2 give
+//! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
+//! ```
+//!
+//! Who compares candidates asks here; who shows a run simulates it.
+
+mod cohorts;
+mod kinds;
+mod merges;
+
+use crate::backend::sim::cost::CostModel;
+use crate::backend::sim::estimate::cohorts::Cohorts;
+use crate::backend::sim::estimate::kinds::Kinds;
+use crate::backend::sim::limits::Limits;
+use crate::hw::Device;
+use crate::plan::LaunchPlan;
+use crate::units::Nanos;
+use crate::workload::PrefixTree;
+
+/// The time of a plan with cold L2; `None` where it has prefill, which cohorts do not describe.
+pub fn estimate(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Option<Nanos> {
+    let model = CostModel { device, shape: &plan.shape };
+    let mut kinds = Kinds::of(plan, tree, &model)?;
+    let limits = Limits::of(device, plan);
+    let first = Cohorts::new(plan, device, &kinds, limits).run();
+    let last_merges = merges::by_last_arrivers(plan, &model, &mut kinds, &first);
+    let ends = if last_merges.is_empty() { first } else { Cohorts::new(plan, device, &kinds, limits).run() };
+    let end_of = |(kind, end): (usize, &f64)| end + last_merges.get(kind).copied().unwrap_or(0.0);
+    Some(Nanos(ends.iter().enumerate().map(end_of).fold(0.0, f64::max).round() as u64))
+}

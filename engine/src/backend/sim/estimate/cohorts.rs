@@ -1,0 +1,292 @@
+//! Cohorts of CTAs that share the GPU: an event loop over cohorts instead of CTAs.
+
+use std::collections::VecDeque;
+
+use crate::backend::sim::estimate::kinds::{Kind, Kinds, Order};
+use crate::backend::sim::limits::Limits;
+use crate::backend::sim::run::order::{Until, gap_before, host_time, predecessors};
+use crate::hw::Device;
+use crate::plan::LaunchPlan;
+
+/// Cohorts of a kind that begin within this part of its time of each other are one.
+const TOGETHER: f64 = 0.02;
+/// Slack of a clock, ns.
+const DONE: f64 = 1e-3;
+/// Halvings in the search for φ and ψ.
+const HALVINGS: u32 = 24;
+
+/// The cohorts of a kind that are running, by when they end.
+#[derive(Clone, Debug, Default)]
+struct Running {
+    /// Time that a CTA of the kind has lived through, ns at full rate.
+    clock: f64,
+    /// Of that clock per ns.
+    speed: f64,
+    /// Clock at which each ends, and its CTAs.
+    cohorts: VecDeque<(f64, f64)>,
+    ctas: f64,
+}
+
+/// A launch while it runs.
+#[derive(Debug)]
+struct Progress<'a> {
+    order: &'a Order,
+    run: usize,
+    /// CTAs of that run that have begun.
+    begun: f64,
+    running: f64,
+    waiting_for: usize,
+    ready: f64,
+    end: f64,
+    placed: bool,
+    done: bool,
+}
+
+/// A run by cohorts.
+#[derive(Debug)]
+pub(super) struct Cohorts<'a> {
+    plan: &'a LaunchPlan,
+    device: &'a Device,
+    kinds: &'a [Kind],
+    limits: Limits,
+    now: f64,
+    launches: Vec<Progress<'a>>,
+    /// Launches that have CTAs to place, in the order in which they became ready.
+    placing: VecDeque<usize>,
+    free: f64,
+    running: Vec<Running>,
+    active: Vec<u32>,
+    /// L2's bytes of before that are still to be written back.
+    dirty: f64,
+    ends: Vec<f64>,
+}
+
+impl<'a> Cohorts<'a> {
+    pub(super) fn new(plan: &'a LaunchPlan, device: &'a Device, kinds: &'a Kinds, limits: Limits) -> Self {
+        let progress = |(at, order): (usize, &'a Order)| {
+            let waiting_for = predecessors(plan, at).len();
+            let ready = if waiting_for == 0 { host_time(device, at) + order.lead } else { f64::INFINITY };
+            Progress {
+                order,
+                run: 0,
+                begun: 0.0,
+                running: 0.0,
+                waiting_for,
+                ready,
+                end: 0.0,
+                placed: false,
+                done: false,
+            }
+        };
+        Self {
+            plan,
+            device,
+            kinds: &kinds.all,
+            limits,
+            now: 0.0,
+            launches: kinds.orders.iter().enumerate().map(progress).collect(),
+            placing: VecDeque::new(),
+            free: 1.0,
+            running: vec![Running::default(); kinds.all.len()],
+            active: Vec::new(),
+            dirty: device.l2.as_f64() * device.sim.l2_useful_fraction,
+            ends: vec![0.0; kinds.all.len()],
+        }
+    }
+
+    /// When the last CTA of each kind ends, ns.
+    pub(super) fn run(mut self) -> Vec<f64> {
+        loop {
+            self.begin_ready();
+            let next_ready = self.next_ready();
+            if self.active.is_empty() {
+                if !next_ready.is_finite() {
+                    return self.ends;
+                }
+                self.now = next_ready;
+                continue;
+            }
+            let back = self.solve();
+            let mut passed = next_ready - self.now;
+            for kind in &self.active {
+                let running = &self.running[*kind as usize];
+                if let Some((end, _)) = running.cohorts.front() {
+                    passed = passed.min((end - running.clock) / running.speed);
+                }
+            }
+            if self.dirty > 0.0 && back > 0.0 {
+                passed = passed.min(self.dirty / back);
+            }
+            let passed = passed.max(0.0);
+            self.now += passed;
+            self.dirty = (self.dirty - back * passed).max(0.0);
+            if self.dirty < 1.0 {
+                self.dirty = 0.0;
+            }
+            self.live(passed);
+        }
+    }
+
+    /// The next moment at which a launch becomes ready.
+    fn next_ready(&self) -> f64 {
+        let waits = |launch: &&Progress<'_>| launch.ready > self.now && !launch.placed;
+        self.launches.iter().filter(waits).map(|launch| launch.ready).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Places CTAs of the launches that are ready, in turn; one whose CTAs find no room keeps the later ones waiting.
+    fn begin_ready(&mut self) {
+        for at in 0..self.launches.len() {
+            let launch = &self.launches[at];
+            if launch.ready <= self.now && !launch.placed && !self.placing.contains(&at) {
+                self.placing.push_back(at);
+            }
+        }
+        while let Some(at) = self.placing.front().copied() {
+            if !self.place(at) {
+                return;
+            }
+            self.placing.pop_front();
+            self.launches[at].placed = true;
+            self.start_dependents(at, Until::Placed);
+            if self.launches[at].running <= 0.0 {
+                self.launch_done(at);
+            }
+        }
+    }
+
+    /// Whether all CTAs of a launch have their place.
+    fn place(&mut self, at: usize) -> bool {
+        let launch = &mut self.launches[at];
+        while let Some((kind, ctas)) = launch.order.runs.get(launch.run).copied() {
+            let room = ((self.free + 1e-9) / launch.order.share).floor();
+            let placed = (ctas - launch.begun).min(room);
+            if placed <= 0.0 {
+                return false;
+            }
+            self.free -= placed * launch.order.share;
+            launch.begun += placed;
+            launch.running += placed;
+            if launch.begun >= ctas {
+                launch.run += 1;
+                launch.begun = 0.0;
+            }
+            let running = &mut self.running[kind as usize];
+            if running.cohorts.is_empty() {
+                self.active.push(kind);
+            }
+            running.ctas += placed;
+            let alone = self.kinds[kind as usize].alone();
+            let end = running.clock + alone;
+            match running.cohorts.back_mut() {
+                Some(last) if end - last.0 <= TOGETHER * alone => {
+                    // The mean of both.
+                    last.0 = (last.0 * last.1 + end * placed) / (last.1 + placed);
+                    last.1 += placed;
+                }
+                _ => running.cohorts.push_back((end, placed)),
+            }
+        }
+        true
+    }
+
+    /// Finds the speeds; gives the bytes of L2's former content that are written back per ns.
+    fn solve(&mut self) -> f64 {
+        let sms = f64::from(self.device.sm_count);
+        let ctas: f64 = self.active.iter().map(|kind| self.running[*kind as usize].ctas).sum();
+        let on = ctas.min(sms).max(1.0);
+        let (mut port, mut tensor) = (0.0, 0.0);
+        for kind in &self.active {
+            let (of, running) = (&self.kinds[*kind as usize], &self.running[*kind as usize]);
+            port += running.ctas * of.moved / of.time;
+            tensor += running.ctas * of.tensor / of.time;
+        }
+        let local = (port / on / self.limits.sm).max(tensor / on).max(1.0);
+        let write_back = if self.dirty > 0.0 { self.device.sim.cold_write_back } else { 0.0 };
+        let drawn = |phi: f64, psi: f64, bytes: fn(&Kind) -> f64| -> f64 {
+            let of = |kind: &u32| {
+                let (of, running) = (&self.kinds[*kind as usize], &self.running[*kind as usize]);
+                running.ctas * bytes(of) / duration(of, local, phi, psi)
+            };
+            self.active.iter().map(of).sum()
+        };
+        let hbm = self.limits.hbm / (1.0 + write_back);
+        let phi = largest(|phi| drawn(phi, 1.0, |kind| kind.dram) <= hbm);
+        let psi = largest(|psi| drawn(phi, psi, |kind| kind.moved) <= self.limits.l2);
+        let read = drawn(phi, psi, |kind| kind.read);
+        for kind in &self.active {
+            let of = &self.kinds[*kind as usize];
+            self.running[*kind as usize].speed = of.alone() / duration(of, local, phi, psi);
+        }
+        read * write_back
+    }
+
+    /// Lets time go by, and ends the cohorts that are done.
+    fn live(&mut self, passed: f64) {
+        let mut at = 0;
+        while let Some(kind) = self.active.get(at).copied() {
+            let running = &mut self.running[kind as usize];
+            running.clock += passed * running.speed;
+            let launch = self.kinds[kind as usize].launch as usize;
+            let mut ended = 0.0;
+            while let Some((_, ctas)) = running.cohorts.pop_front_if(|cohort| cohort.0 <= running.clock + DONE) {
+                ended += ctas;
+            }
+            let idle = running.cohorts.is_empty();
+            if ended > 0.0 {
+                running.ctas -= ended;
+                self.ends[kind as usize] = self.now;
+                let progress = &mut self.launches[launch];
+                self.free += ended * progress.order.share;
+                progress.running -= ended;
+            }
+            if idle {
+                running.ctas = 0.0;
+                self.active.swap_remove(at);
+            } else {
+                at += 1;
+            }
+            let progress = &self.launches[launch];
+            if ended > 0.0 && progress.placed && !progress.done && progress.running < 0.5 {
+                self.launch_done(launch);
+            }
+        }
+    }
+
+    fn launch_done(&mut self, at: usize) {
+        self.launches[at].done = true;
+        self.launches[at].end = self.now;
+        self.start_dependents(at, Until::Done);
+    }
+
+    fn start_dependents(&mut self, launch: usize, until: Until) {
+        for at in launch + 1..self.launches.len() {
+            let before = predecessors(self.plan, at);
+            if before.contains(&(launch as u32, until)) {
+                self.launches[at].waiting_for -= 1;
+                if self.launches[at].waiting_for == 0 {
+                    let gap = gap_before(self.plan, self.device, at, &before);
+                    let ready = (self.now + gap).max(host_time(self.device, at));
+                    self.launches[at].ready = ready + self.launches[at].order.lead;
+                }
+            }
+        }
+    }
+}
+
+/// Of a CTA of a kind, ns.
+fn duration(kind: &Kind, local: f64, phi: f64, psi: f64) -> f64 {
+    kind.fixed + kind.time * local.max(kind.exposure / phi).max(1.0 / psi)
+}
+
+/// The largest speed up to 1 at which `fits` holds.
+fn largest(fits: impl Fn(f64) -> bool) -> f64 {
+    if fits(1.0) {
+        return 1.0;
+    }
+    let (mut low, mut high) = (1e-6_f64, 1.0_f64);
+    for _ in 0..HALVINGS {
+        let middle = (low * high).sqrt();
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    low
+}

@@ -1,0 +1,276 @@
+//! Kinds of CTAs, and the order in which each launch begins them.
+
+use rustc_hash::FxHashMap;
+
+use crate::backend::sim::cost::{CostModel, MainLoop};
+use crate::backend::sim::runs_on::RunsOn;
+use crate::plan::{Launch, LaunchKind, LaunchPlan, PlannedPack};
+use crate::tile::Tile;
+use crate::units::{NodeIdx, PackIdx};
+use crate::workload::PrefixTree;
+
+/// The least part of its time that a CTA waits for HBM, as in the simulator.
+const LEAST_EXPOSURE: f64 = 0.02;
+/// Hits are told apart in so many steps.
+const HITS: f64 = 16.0;
+/// Token counts are told apart by a 32nd.
+const TOKEN_BITS: u32 = 5;
+
+/// CTAs that are alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub(super) launch: u32,
+    /// Prologue and epilogue, ns.
+    pub(super) fixed: f64,
+    /// The main loop at full rate, ns.
+    pub(super) time: f64,
+    /// Part of it that HBM would take alone.
+    pub(super) exposure: f64,
+    /// Bytes from and to HBM.
+    pub(super) dram: f64,
+    pub(super) read: f64,
+    /// Bytes between the SM and L2.
+    pub(super) moved: f64,
+    /// Time of the whole SM's tensor cores, ns.
+    pub(super) tensor: f64,
+    pub(super) ctas: f64,
+}
+
+/// A launch as it begins its CTAs: kinds with how many of each, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Order {
+    pub(super) runs: Vec<(u32, f64)>,
+    /// Part of the GPU that a CTA takes.
+    pub(super) share: f64,
+    /// What its first CTAs take more than those that follow on their SMs, ns.
+    pub(super) lead: f64,
+}
+
+/// All kinds of a plan.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    pub(super) all: Vec<Kind>,
+    /// Of each launch.
+    pub(super) orders: Vec<Order>,
+    /// The kind of each pack of a persistent launch; empty without one.
+    pub(super) of_pack: Vec<u32>,
+}
+
+/// What tells kinds of a launch apart: queries, tokens (as far as they are told apart), hits, bytes written.
+type Key = (Tile, u32, u64, u32, u64);
+
+impl Kinds {
+    pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, model: &CostModel<'_>) -> Option<Self> {
+        let readings = Readings::of(plan, tree);
+        let written = super::super::run::written(plan);
+        let mut kinds = Self { all: Vec::new(), orders: Vec::new(), of_pack: Vec::new() };
+        for (at, launch) in plan.launches.iter().enumerate() {
+            let share = share(model, plan, launch);
+            let runs = match launch.kind {
+                LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
+                    kinds.attention(plan, at, model, &readings, &written)
+                }
+                LaunchKind::Merge => {
+                    let partials = plan.merge.merged_queries().map(|query| (plan.merge.of(query).len() as u32, true));
+                    kinds.merges(at, model, partials, |partials, _| model.merge_cta(partials, 1.0))
+                }
+                LaunchKind::MergeRound(round) => {
+                    let round = &plan.merge.rounds[round as usize];
+                    let rows = (0..round.rows()).map(|row| (row as u32, round.finishes[row]));
+                    kinds.merges(at, model, rows, |row, _| model.round_cta(round, row as usize, 1.0))
+                }
+                _ => return None,
+            };
+            kinds.orders.push(Order { runs, share, lead: lead(launch.kind, model) });
+        }
+        Some(kinds)
+    }
+
+    fn attention(
+        &mut self,
+        plan: &LaunchPlan,
+        at: usize,
+        model: &CostModel<'_>,
+        readings: &Readings<'_>,
+        written: &[f64],
+    ) -> Vec<(u32, f64)> {
+        let launch = &plan.launches[at];
+        let persistent = launch.kind.is_persistent();
+        let on = model.runs_on(plan, launch);
+        if persistent {
+            self.of_pack = vec![0; plan.packs.len()];
+        }
+        let mut known: FxHashMap<Key, u32> = FxHashMap::default();
+        let mut runs = Vec::new();
+        for idx in plan.packs_of(launch) {
+            let pack = plan.pack(*idx);
+            let unique = readings.unique(pack);
+            let rounded = (unique * HITS).ceil() as u32;
+            let key = (pack.tile, pack.queries_len, coarse(pack.tokens.0), rounded, written[idx.at()] as u64);
+            let kind = *known.entry(key).or_insert_with(|| {
+                let kind = decode_kind(plan, at, *idx, (model, on), 1.0 - unique, written[idx.at()]);
+                self.all.push(kind);
+                self.all.len() as u32 - 1
+            });
+            let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, *idx));
+            self.all[kind as usize].ctas += f64::from(heads);
+            push_run(&mut runs, kind, f64::from(heads));
+            if persistent {
+                self.of_pack[idx.at()] = kind;
+            }
+        }
+        runs
+    }
+
+    /// Rows of a merge kernel, by their partials.
+    fn merges(
+        &mut self,
+        at: usize,
+        model: &CostModel<'_>,
+        rows: impl Iterator<Item = (u32, bool)>,
+        work: impl Fn(u32, bool) -> MainLoop,
+    ) -> Vec<(u32, f64)> {
+        let mut known: FxHashMap<(u64, u64), u32> = FxHashMap::default();
+        let mut runs = Vec::new();
+        for (row, finishes) in rows {
+            let work = work(row, finishes);
+            let kind = *known.entry((work.time.to_bits(), work.moved.to_bits())).or_insert_with(|| {
+                // All but the first CTAs of an SM have the launch behind them.
+                let fixed = model.device.sim.idle_latency.as_f64() + model.store(work.dram_write);
+                self.all.push(Kind::new(at, fixed, &work));
+                self.all.len() as u32 - 1
+            });
+            self.all[kind as usize].ctas += 1.0;
+            push_run(&mut runs, kind, 1.0);
+        }
+        runs
+    }
+}
+
+impl Kind {
+    fn new(launch: usize, fixed: f64, work: &MainLoop) -> Self {
+        Self {
+            launch: launch as u32,
+            fixed,
+            time: work.time,
+            exposure: (work.waits.hbm / work.time).clamp(LEAST_EXPOSURE, 1.0),
+            dram: work.dram_read + work.dram_write,
+            read: work.dram_read,
+            moved: work.moved,
+            tensor: work.tensor,
+            ctas: 0.0,
+        }
+    }
+
+    /// A CTA by itself, ns.
+    pub(super) fn alone(&self) -> f64 {
+        self.fixed + self.time
+    }
+}
+
+fn decode_kind(
+    plan: &LaunchPlan,
+    at: usize,
+    idx: PackIdx,
+    (model, on): (&CostModel<'_>, RunsOn),
+    hit: f64,
+    written: f64,
+) -> Kind {
+    let (launch, pack, sim) = (&plan.launches[at], plan.pack(idx), &model.device.sim);
+    if let RunsOn::Prefill { kernel, further } = on {
+        let work = model.decode_item(pack, &kernel, hit, (written, launch.order));
+        return Kind::new(at, kernel.item.as_f64() + further, &work);
+    }
+    let heads = plan.run_of_heads(launch, idx);
+    let work = model.main_loop(pack, &model.cta(pack, heads, launch.order, on), hit, written);
+    let begin = if launch.kind.is_persistent() { sim.queue_pop } else { sim.cta_prologue };
+    Kind::new(at, begin.as_f64() + model.epilogue(work.dram_write), &work)
+}
+
+/// What the first CTAs of a launch take more than those that follow on their SMs, ns: workers are set up by then, and
+/// merges have the launch behind them.
+fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
+    let sim = &model.device.sim;
+    if kind.is_persistent() {
+        model.prologue(kind).as_f64() - sim.queue_pop.as_f64()
+    } else if kind.is_merge() {
+        (sim.cta_prologue + sim.cta_epilogue).as_f64() - sim.idle_latency.as_f64()
+    } else {
+        0.0
+    }
+}
+
+/// Part of the GPU that a CTA of a launch takes.
+fn share(model: &CostModel<'_>, plan: &LaunchPlan, launch: &Launch) -> f64 {
+    let device = model.device;
+    let on = model.runs_on(plan, launch);
+    if launch.kind.is_persistent() {
+        return 1.0 / f64::from(model.workers_per_sm(launch.kind, on) * device.sm_count);
+    }
+    let need = model.footprint_of_launch(launch.kind, on);
+    let by = |have: f64, need: f64| if need > 0.0 { (have / need).floor() } else { f64::INFINITY };
+    let held = by(device.shared_per_sm.as_f64(), need.shared as f64)
+        .min(by(f64::from(device.registers_per_sm), f64::from(need.registers)))
+        .min(by(f64::from(device.warps_per_sm), f64::from(need.warps)))
+        .min(f64::from(device.ctas_per_sm));
+    1.0 / (held.max(1.0) * f64::from(device.sm_count))
+}
+
+/// The leading bits of a token count.
+fn coarse(tokens: u64) -> u64 {
+    let below = (u64::BITS - tokens.leading_zeros()).saturating_sub(TOKEN_BITS + 1);
+    (tokens + (1 << below >> 1)) >> below << below
+}
+
+fn push_run(runs: &mut Vec<(u32, f64)>, kind: u32, ctas: f64) {
+    match runs.last_mut() {
+        Some(last) if last.0 == kind => last.1 += ctas,
+        _ => runs.push((kind, ctas)),
+    }
+}
+
+/// How many times the packs of a plan read each node, in the mean over its tokens.
+struct Readings<'a> {
+    plan: &'a LaunchPlan,
+    tree: &'a PrefixTree,
+    of_node: Vec<f64>,
+}
+
+impl<'a> Readings<'a> {
+    fn of(plan: &'a LaunchPlan, tree: &'a PrefixTree) -> Self {
+        let mut of_node = vec![0.0; tree.nodes.len()];
+        for (pack, times) in plan.packs.iter().zip(plan.reads_of_packs()) {
+            for (node, tokens) in parts(plan, tree, pack) {
+                of_node[node.at()] += times as f64 * tokens / tree.node(node).tokens.as_f64().max(1.0);
+            }
+        }
+        Self { plan, tree, of_node }
+    }
+
+    /// Part of a pack's tokens that comes from HBM.
+    fn unique(&self, pack: &PlannedPack) -> f64 {
+        let once = |(node, tokens): (NodeIdx, f64)| tokens / self.of_node[node.at()].max(1.0);
+        let tokens: f64 = parts(self.plan, self.tree, pack).map(once).sum();
+        (tokens / pack.tokens.as_f64().max(1.0)).min(1.0)
+    }
+}
+
+/// The nodes of a pack, from the deepest up, with how many of its tokens are of each.
+fn parts<'a>(
+    plan: &'a LaunchPlan,
+    tree: &'a PrefixTree,
+    pack: &PlannedPack,
+) -> impl Iterator<Item = (NodeIdx, f64)> + 'a {
+    let block = u64::from(plan.shape.block_size);
+    let begin = u64::from(pack.blocks_begin) * block;
+    let end = begin + pack.tokens.0;
+    let mut at = Some(pack.node);
+    std::iter::from_fn(move || {
+        let idx = at?;
+        let node = tree.node(idx);
+        let of_node = u64::from(node.blocks.start) * block;
+        at = if of_node <= begin { None } else { node.parent };
+        let (from, to) = (of_node.max(begin), (of_node + node.tokens.0).min(end));
+        Some((idx, to.saturating_sub(from) as f64))
+    })
+}
