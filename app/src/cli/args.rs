@@ -119,12 +119,12 @@ pub(crate) enum Backend {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Choice")]
 pub(crate) struct ChoiceArgs {
-    /// How packs are made; see 'packscope list schedulers', or auto for the one with the least simulated time
-    /// [default: the batch file's, else pat].
+    /// How packs are made; see 'packscope list schedulers', or auto for the one that is expected to take the least time
+    /// [default: the batch file's, else auto].
     #[arg(long, value_name = "NAME")]
     pub(crate) scheduler: Option<String>,
-    /// How CTAs reach the GPU; see 'packscope list strategies', or auto for the one with the least simulated
-    /// time [default: the batch file's, else streams].
+    /// How CTAs reach the GPU; see 'packscope list strategies', or auto for the one that is expected to take the least
+    /// time [default: the batch file's, else auto].
     #[arg(long, value_name = "NAME")]
     pub(crate) strategy: Option<String>,
     #[command(flatten)]
@@ -132,12 +132,12 @@ pub(crate) struct ChoiceArgs {
 }
 
 impl ChoiceArgs {
-    /// The scheduler's name.
+    /// The scheduler's name for a bench, whose published rows are PAT's.
     pub(crate) fn scheduler(&self) -> &str {
         self.scheduler.as_deref().unwrap_or(engine::pack::DEFAULT)
     }
 
-    /// The strategy's name.
+    /// The strategy's name for a bench.
     pub(crate) fn strategy(&self) -> &str {
         self.strategy.as_deref().unwrap_or(engine::plan::Strategy::Streams.name())
     }
@@ -218,7 +218,7 @@ pub(crate) struct RunArgs {
     /// Compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,
-    /// Of what is auto, run the three ways with the least simulated times on the GPU, and take the fastest.
+    /// Of what is auto, run the three ways that are expected to take the least time on the GPU, and take the fastest.
     #[arg(long)]
     pub(crate) tune: bool,
     /// Print one JSON object.
@@ -233,8 +233,8 @@ pub(crate) struct CompareArgs {
     pub(crate) batch: BatchArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
-    /// Schedulers, comma-separated.
-    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = engine::pack::DEFAULT)]
+    /// Schedulers, comma-separated [default: what auto takes, then pat].
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) schedulers: Vec<String>,
     /// Strategies, comma-separated [default: streams,serial,fused, and with prefill beside decode all that the
     /// device has kernels for].
@@ -332,6 +332,10 @@ pub(crate) struct BenchArgs {
     /// random, random-hybrid and trace without --window: how many.
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) count: u32,
+    /// random and trace: of each batch so many pairs of scheduler and strategy, drawn from all that run it, and the three
+    /// that auto expects to be fastest.
+    #[arg(long, value_name = "N", conflicts_with_all = ["schedulers", "strategies"], value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) pairs: Option<u32>,
     /// Where the table and the plot of the comparison go.
     #[arg(short, long, value_name = "DIR", default_value = "packscope-out")]
     pub(crate) output: PathBuf,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine::hw::{self, Device};
-use engine::session::{Auto, PlanOptions, Runner};
+use engine::session::{self, Auto, PlanOptions, Runner};
 use engine::shown::quoted;
 use engine::tile::Tile;
 use engine::workload::{self, AttentionShape, BatchSpec, Model, TraceRequest};
@@ -240,12 +240,27 @@ fn named_device(path: &Path) -> Outcome<Device> {
     hw::from_ron(&text).map_err(|error| Fault::about(path, Some(&text), error))
 }
 
-/// `--scheduler` and `--strategy` for those with the least simulated time.
+/// `--scheduler` and `--strategy` for those that are expected to take the least time.
 pub(crate) const AUTO: &str = "auto";
 
-/// Everything that planning takes.
+/// Everything that planning takes; what is not named is found.
 pub(crate) fn options(device: &Device, choice: &ChoiceArgs, explain: bool) -> Outcome<PlanOptions> {
-    options_of(device, choice.scheduler(), choice.strategy(), &choice.rules, explain)
+    let [scheduler, strategy] = [&choice.scheduler, &choice.strategy].map(|name| name.as_deref().unwrap_or(AUTO));
+    options_of(device, scheduler, strategy, &choice.rules, explain)
+}
+
+/// [`options`] with what auto takes of them for a batch, where there is anything to find.
+pub(crate) fn resolved(spec: &BatchSpec, options: PlanOptions) -> Outcome<PlanOptions> {
+    if !options.auto.any() {
+        return Ok(options);
+    }
+    let best = session::ranking(spec, &options)?.into_iter().next();
+    Ok(best.map_or(options.clone(), |(best, _)| PlanOptions { explain: options.explain, ..best }))
+}
+
+/// Everything that planning takes in a bench.
+pub(crate) fn bench_options(device: &Device, choice: &ChoiceArgs) -> Outcome<PlanOptions> {
+    options_of(device, choice.scheduler(), choice.strategy(), &choice.rules, false)
 }
 
 /// [`options`] from single names.

@@ -148,7 +148,7 @@ fn halves(args: &BenchArgs, device: &Device, runner: &mut Runner, spec: &BatchSp
     let (prefills, decodes): (Vec<RequestSpec>, Vec<RequestSpec>) = spec.requests.iter().cloned().partition(is_prefill);
     let prefill = BatchSpec { roots: Vec::new(), requests: prefills, ..spec.clone() };
     let decode = BatchSpec { requests: decodes, ..spec.clone() };
-    let mut options = input::options(device, &args.choice, false)?;
+    let mut options = input::bench_options(device, &args.choice)?;
     (options.strategy, options.auto.strategy) = (Strategy::Serial, false);
     let mut time = |spec: &BatchSpec| -> Outcome<Nanos> {
         let planned = session::plan_spec(spec, &options)?;

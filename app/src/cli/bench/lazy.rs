@@ -50,7 +50,7 @@ struct Step {
 /// The command.
 pub(crate) fn lazy(args: &BenchArgs) -> Outcome<ExitCode> {
     let device = input::device(&args.device)?;
-    let options = input::options(&device, &args.choice, false)?;
+    let options = input::bench_options(&device, &args.choice)?;
     let mut serving = Serving::open(args)?;
     let mut replanner = Replanner::new(serving.batch()?, &options)?;
     let bar = output::progress(u64::from(args.steps), "steps");

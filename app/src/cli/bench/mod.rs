@@ -42,7 +42,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Outcome<ExitCode> {
     }
     let (device, mut runner) = input::setup(&args.device)?;
     let set = sets::set(args.set, workload::parse_heads(&args.heads)?)?;
-    let options = input::options(&device, &args.choice, false)?;
+    let options = input::bench_options(&device, &args.choice)?;
     let Some(set) = set else {
         return every_way(args, &device, &mut runner);
     };

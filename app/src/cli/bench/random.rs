@@ -10,9 +10,9 @@ use engine::export::SCHEMA;
 use engine::hw::Device;
 use engine::pack;
 use engine::plan::Strategy;
-use engine::session::{self, Runner};
+use engine::session::{self, PlanOptions, Runner};
 use engine::units::{Nanos, counted};
-use engine::workload::random_forest;
+use engine::workload::{random_forest, random_order};
 use serde_json::{Value, json};
 
 use super::peers::Peers;
@@ -29,9 +29,11 @@ use crate::cli::{figures, input, interrupt, output};
 /// Ways that `--tune` tries.
 const TUNED: usize = 3;
 
-/// One batch in every way that plans and that the machine takes, the least simulated time first.
+/// One batch in every way that plans and that the machine takes, in the order in which they were tried.
 struct Tried {
     case: Case,
+    /// Places in `rows` of the ways that auto ranks first, in its order.
+    ranked: Vec<usize>,
     floor: Nanos,
     /// Times of peers, in the order of their names.
     peers: Vec<Option<Nanos>>,
@@ -44,9 +46,14 @@ impl Tried {
         self.rows.iter().min_by_key(|row| row.run.makespan_ns)
     }
 
-    /// What the model alone takes, over the fastest.
+    /// What auto takes.
+    fn auto(&self) -> Option<&Row> {
+        self.ranked.first().map(|at| &self.rows[*at])
+    }
+
+    /// The fastest of so many that auto ranks first, over the fastest.
     fn regret(&self, tries: usize) -> Option<f64> {
-        let taken = self.rows.iter().take(tries).map(|row| row.run.makespan_ns).min()?;
+        let taken = self.ranked.iter().take(tries).map(|at| self.rows[*at].run.makespan_ns).min()?;
         Some(taken as f64 / self.fastest()?.run.makespan_ns.max(1) as f64)
     }
 
@@ -70,8 +77,8 @@ impl Tried {
         let refused: Vec<Value> = self.refused.iter().map(|(way, why)| json!({ "way": way, "why": why })).collect();
         json!({
             "sample": self.case.name, "floor_ns": self.floor.0, "best": self.fastest().map(name),
-            "best_ns": self.fastest().map(|row| row.run.makespan_ns), "auto": self.rows.first().map(name),
-            "auto_ns": self.rows.first().map(|row| row.run.makespan_ns), "auto_over_best": self.regret(1),
+            "best_ns": self.fastest().map(|row| row.run.makespan_ns), "auto": self.auto().map(name),
+            "auto_ns": self.auto().map(|row| row.run.makespan_ns), "auto_over_best": self.regret(1),
             "tuned_over_best": self.regret(TUNED), "refused": refused,
         })
     }
@@ -87,7 +94,7 @@ impl Tried {
             self.floor.to_string(),
             of(self.fastest()),
             self.fastest().map_or_else(String::new, |row| ratio(row.run.makespan_ns, self.floor.0)),
-            of(self.rows.first()),
+            of(self.auto()),
             self.regret(1).map_or_else(String::new, |regret| format!("{regret:.3}×")),
         ]
     }
@@ -104,9 +111,9 @@ pub(crate) fn bench(args: &BenchArgs, device: &Device, runner: &mut Runner) -> O
     let (set, cases, peers) = cases(args)?;
     let bar = output::progress(cases.len() as u64, set);
     let mut all = Vec::new();
-    for case in cases {
+    for (number, case) in (0..).zip(cases) {
         let peers = peers.of(&case);
-        all.push(Tried { peers, ..try_case(args, (device, limits.as_ref()), runner, case)? });
+        all.push(Tried { peers, ..try_case(args, (device, limits.as_ref()), runner, (number, case))? });
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -158,38 +165,86 @@ fn try_case(
     args: &BenchArgs,
     (device, limits): (&Device, Option<&engine::metrics::Limits>),
     runner: &mut Runner,
-    case: Case,
+    (number, case): (u32, Case),
 ) -> Outcome<Tried> {
-    let schedulers =
-        if args.schedulers.is_empty() { pack::AUTO.map(str::to_owned).to_vec() } else { args.schedulers.clone() };
-    let strategies = if args.strategies.is_empty() {
-        Strategy::of(&case.spec.build()?).iter().map(|strategy| strategy.name().to_owned()).collect()
-    } else {
-        args.strategies.clone()
+    let auto = input::options_of(device, input::AUTO, input::AUTO, &args.choice.rules, false)?;
+    let ranking = session::ranking(&case.spec, &auto)?;
+    let mut tried = Tried {
+        case,
+        ranked: Vec::new(),
+        floor: Nanos::ZERO,
+        peers: Vec::new(),
+        rows: Vec::new(),
+        refused: Vec::new(),
     };
-    let (mut rows, mut refused, mut floor) = (Vec::new(), Vec::new(), Nanos::ZERO);
-    for options in input::ways(device, &schedulers, &strategies, &args.choice.rules)? {
-        match figures::accepted(runner, &case.spec, &options) {
-            Ok(planned) => {
-                let least = limits.map_or_else(
-                    || session::oracle_ns(&planned),
-                    |limits| limits.floor(&planned.batch, &planned.tree).time().as_f64(),
-                );
-                floor = Nanos(least.ceil() as u64);
-                rows.push(try_way(args, runner, &planned)?);
-            }
-            Err(error @ Error::Unsupported { .. }) => {
-                refused.push((format!("{} {}", options.scheduler, options.strategy.name()), error.to_string()));
-            }
-            Err(error) => return Err(error.into()),
+    for (options, _) in ranking {
+        if tried.ranked.len() == TUNED {
+            break;
+        }
+        if let Some(at) = tried.run(args, limits, runner, &options)? {
+            tried.ranked.push(at);
         }
     }
-    if rows.is_empty() {
-        let why = refused.into_iter().map(|(_, why)| why).next().unwrap_or_default();
-        return Err(Fault::failed(format!("{}: no way runs it: {why}", case.name)));
+    let ways = ways(args, device, &tried.case, number)?;
+    let most = args.pairs.map_or(usize::MAX, |pairs| pairs as usize);
+    let mut taken = 0;
+    for options in ways {
+        if taken == most {
+            break;
+        }
+        taken += usize::from(tried.run(args, limits, runner, &options)?.is_some());
     }
-    rows.sort_by_key(|row| row.simulated);
-    Ok(Tried { case, floor, peers: Vec::new(), rows, refused })
+    if tried.rows.is_empty() {
+        let why = tried.refused.into_iter().map(|(_, why)| why).next().unwrap_or_default();
+        return Err(Fault::failed(format!("{}: no way runs it: {why}", tried.case.name)));
+    }
+    Ok(tried)
+}
+
+/// The ways to try of a batch: those that were asked for, or all in a random order.
+fn ways(args: &BenchArgs, device: &Device, case: &Case, number: u32) -> Outcome<Vec<PlanOptions>> {
+    let names = |given: &[String], all: Vec<String>| if given.is_empty() { all } else { given.to_vec() };
+    let strategies: Vec<String> =
+        Strategy::of(&case.spec.build()?).iter().map(|strategy| strategy.name().to_owned()).collect();
+    let strategies = names(&args.strategies, strategies);
+    if args.pairs.is_none() {
+        let schedulers = names(&args.schedulers, pack::AUTO.map(str::to_owned).to_vec());
+        return input::ways(device, &schedulers, &strategies, &args.choice.rules);
+    }
+    let schedulers: Vec<String> = pack::schedulers().iter().map(|scheduler| scheduler.name().to_owned()).collect();
+    let all = input::ways(device, &schedulers, &strategies, &args.choice.rules)?;
+    Ok(random_order(args.seed, number, all.len()).into_iter().map(|at| all[at].clone()).collect())
+}
+
+impl Tried {
+    /// Runs a way, unless it was run before; gives its place among the rows, and nothing where it is refused.
+    fn run(
+        &mut self,
+        args: &BenchArgs,
+        limits: Option<&engine::metrics::Limits>,
+        runner: &mut Runner,
+        options: &PlanOptions,
+    ) -> Outcome<Option<usize>> {
+        let same = |row: &Row| (&row.scheduler, row.strategy) == (&options.scheduler, options.strategy);
+        if let Some(at) = self.rows.iter().position(same) {
+            return Ok(Some(at));
+        }
+        let planned = match figures::accepted(runner, &self.case.spec, options) {
+            Ok(planned) => planned,
+            Err(error @ Error::Unsupported { .. }) => {
+                self.refused.push((format!("{} {}", options.scheduler, options.strategy.name()), error.to_string()));
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let least = limits.map_or_else(
+            || session::oracle_ns(&planned),
+            |limits| limits.floor(&planned.batch, &planned.tree).time().as_f64(),
+        );
+        self.floor = Nanos(least.ceil() as u64);
+        self.rows.push(try_way(args, runner, &planned)?);
+        Ok(Some(self.rows.len() - 1))
+    }
 }
 
 fn text(
@@ -203,7 +258,7 @@ fn text(
     }
     let what = if set == "trace" { "windows of a trace" } else { "random decode batches" };
     let mut text = format!(
-        "{what} on {}, all times {source}, cold L2; auto is the way with the least simulated time\n\n{}\n",
+        "{what} on {}, all times {source}, cold L2; auto is the way that it would take of itself\n\n{}\n",
         device.name,
         table.text()
     );

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use engine::Error;
 use engine::export::{RunJson, compare_json};
 use engine::hw::Device;
+use engine::pack;
 use engine::plan::{Strategy, hybrid};
-use engine::session;
+use engine::session::{self, PlanOptions};
 use engine::units::Nanos;
 use engine::workload::BatchSpec;
 
@@ -25,6 +26,25 @@ fn usual(device: &Device, spec: &BatchSpec) -> Outcome<Vec<String>> {
     Ok(all.into_iter().map(|strategy| strategy.name().to_owned()).collect())
 }
 
+/// The ways to compare: where no scheduler is named, the pair that auto takes comes first, then `pat` under each strategy.
+fn choices(args: &CompareArgs, device: &Device, spec: &BatchSpec, strategies: &[String]) -> Outcome<Vec<PlanOptions>> {
+    if !args.schedulers.is_empty() {
+        return input::ways(device, &args.schedulers, strategies, &args.rules);
+    }
+    let mut choices = input::ways(device, &[pack::DEFAULT.to_owned()], strategies, &args.rules)?;
+    if args.strategies.is_empty() {
+        let auto = input::options_of(device, input::AUTO, input::AUTO, &args.rules, false)?;
+        let best = input::resolved(spec, auto)?;
+        choices.retain(|other| way(other) != way(&best));
+        choices.insert(0, best);
+    }
+    Ok(choices)
+}
+
+fn way(options: &PlanOptions) -> (&str, Strategy) {
+    (&options.scheduler, options.strategy)
+}
+
 /// The command. The first scheduler under the first strategy is what the others are compared with.
 pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     let mut device = args.device.clone();
@@ -32,7 +52,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
     let (device, mut runner) = input::setup(&device)?;
     let all = args.strategies.is_empty();
     let strategies = if all { usual(&device, &spec)? } else { args.strategies.clone() };
-    let choices = input::ways(&device, &args.schedulers, &strategies, &args.rules)?;
+    let choices = choices(args, &device, &spec, &strategies)?;
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::with_capacity(choices.len());
     let (mut refused, mut floor) = (None, None);

@@ -26,7 +26,7 @@ const UNPACKED: &str = "query-centric";
 pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
     let spec = sample()?;
     let (device, mut runner) = input::setup(&args.device)?;
-    let chosen = input::options(&device, &args.choice, true)?;
+    let chosen = input::resolved(&spec, input::options(&device, &args.choice, true)?)?;
     let choices = with_baselines(&chosen);
     let bar = output::progress(choices.len() as u64, "running");
     let mut runs = Vec::new();

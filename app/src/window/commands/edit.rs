@@ -71,10 +71,11 @@ impl App {
         }
         if let Some(scheduler) = scene.scheduler.as_deref().and_then(|name| engine::pack::find(name).ok()) {
             scheduler.name().clone_into(&mut options.scheduler);
+            options.auto.scheduler = false;
             told.push(scheduler.name().to_owned());
         }
         if let Some(strategy) = scene.strategy.as_deref().and_then(|name| name.parse::<Strategy>().ok()) {
-            options.strategy = strategy;
+            (options.strategy, options.auto.strategy) = (strategy, false);
             told.push(strategy.name().to_owned());
         }
         if !told.is_empty() {
