@@ -115,6 +115,10 @@ fn explain_level(input: &PackInput<'_>, first: NodeIdx, average: u32, tile: Tile
 pub(super) struct FlashInferDecode;
 
 impl Scheduler for FlashInferDecode {
+    fn shares(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> &'static str {
         "flashinfer-decode"
     }

@@ -31,9 +31,10 @@ use crate::error::{Error, Result};
 /// Name of the scheduler that is used unless another is asked for.
 pub const DEFAULT: &str = "pat";
 
-/// Schedulers that `auto` tries: ours, and of the modelled systems those that a fresh batch may be best with. The others
-/// are variants of these, prescribe merges that cost them time, or are there to be looked at.
-pub const AUTO: [&str; 6] = ["min-time", "pat", "min-traffic", "query-centric", "flashinfer-decode", "fasttree"];
+/// Schedulers that `auto` tries: our `min-time`, which searches what `min-traffic` does, and of the modelled systems
+/// those that a fresh batch may be best with. The others are variants of these, prescribe merges that cost them time, or
+/// are there to be looked at.
+pub const AUTO: [&str; 5] = ["min-time", "pat", "query-centric", "flashinfer-decode", "fasttree"];
 
 /// All schedulers, in the order of menus.
 pub fn schedulers() -> &'static [&'static dyn Scheduler] {

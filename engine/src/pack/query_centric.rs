@@ -17,6 +17,10 @@ const MOST_SPLITS: u32 = 128;
 pub(super) struct QueryCentric;
 
 impl Scheduler for QueryCentric {
+    fn shares(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> &'static str {
         "query-centric"
     }

@@ -196,6 +196,11 @@ pub trait Scheduler: Sync {
         false
     }
 
+    /// Whether it ever puts several requests into one pack.
+    fn shares(&self) -> bool {
+        true
+    }
+
     /// Makes the packs.
     ///
     /// # Errors

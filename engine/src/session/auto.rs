@@ -15,6 +15,7 @@ use crate::backend::sim::estimate;
 use crate::cancel::Cancel;
 use crate::decision::{Choice, Considered, Decision, Price, Subject};
 use crate::error::{Error, Result};
+use crate::hw::Device;
 use crate::pack;
 use crate::plan::{LaunchPlan, Strategy, hybrid};
 use crate::tile::{self, TileSet};
@@ -46,10 +47,30 @@ const TRIED: usize = 3;
 /// The time of what has none.
 const LAST: Nanos = Nanos(u64::MAX);
 
-/// A scheduler under a strategy, and the time that it is expected to take.
+/// A scheduler under a strategy.
+#[derive(Clone, Debug, PartialEq)]
+struct Pair {
+    scheduler: String,
+    strategy: Strategy,
+}
+
+impl Pair {
+    /// The options of this pair.
+    fn options(&self, asked: &PlanOptions) -> PlanOptions {
+        PlanOptions {
+            scheduler: self.scheduler.clone(),
+            strategy: self.strategy,
+            auto: Auto::default(),
+            explain: false,
+            ..asked.clone()
+        }
+    }
+}
+
+/// A pair, and the time that it is expected to take.
 struct Way {
     time: Nanos,
-    options: PlanOptions,
+    pair: Pair,
 }
 
 /// All ways by time, and those that the device or the batch refuses.
@@ -58,7 +79,9 @@ struct Ways {
     /// How the times were found.
     by: By,
     timed: Vec<Way>,
-    refused: Vec<PlanOptions>,
+    refused: Vec<Pair>,
+    /// Pairs that cannot be the best: the time that they take at least is more than another takes.
+    skipped: Vec<Pair>,
     /// What the first of these said.
     why: Option<Error>,
     /// From the block tables to the choice.
@@ -89,7 +112,7 @@ pub(super) fn plan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOpti
 pub fn ranking(spec: &BatchSpec, options: &PlanOptions) -> Result<Vec<(PlanOptions, Nanos)>> {
     let batch = Arc::new(spec.build()?);
     let ways = Ways::of(&Arc::new(spec.clone()), &batch, options)?;
-    Ok(ways.timed.into_iter().map(|way| (way.options, way.time)).collect())
+    Ok(ways.timed.into_iter().map(|way| (way.pair.options(options), way.time)).collect())
 }
 
 /// How long the choice takes on this thread.
@@ -128,13 +151,13 @@ impl Runner {
                 taken.push(way);
                 continue;
             }
-            let planned = plan_batch(Arc::clone(&spec), Arc::clone(&batch), &way.options)?;
+            let planned = plan_batch(Arc::clone(&spec), Arc::clone(&batch), &way.pair.options(options))?;
             match self.accepts(&planned) {
                 Ok(()) => {
                     measured.push(self.run(&planned, run, cancel)?.makespan());
                     taken.push(way);
                 }
-                Err(error) => ways.refuse(error, [way.options])?,
+                Err(error) => ways.refuse(error, [way.pair])?,
             }
         }
         ways.timed = taken;
@@ -156,6 +179,7 @@ impl Ways {
             by: if prefill { By::Simulation } else { By::Cohorts },
             timed: Vec::new(),
             refused: Vec::new(),
+            skipped: Vec::new(),
             why: None,
             took: Duration::ZERO,
         };
@@ -164,7 +188,7 @@ impl Ways {
                 Some(best) => vec![best?],
                 None => vec![options.scheduler.as_str()],
             };
-            ways.simulated((spec, batch), &candidates(batch, options, &schedulers)?)?;
+            ways.simulated((spec, batch), options, &pairs(batch, options, &schedulers)?)?;
         } else {
             ways.priced(batch, (&tree, &tiles), options)?;
         }
@@ -176,34 +200,66 @@ impl Ways {
 
     /// Prices ways of decodes alone by cohorts. The packs of a scheduler are the same under each strategy.
     fn priced(&mut self, batch: &Batch, (tree, tiles): (&PrefixTree, &TileSet), options: &PlanOptions) -> Result<()> {
+        let mut alike = options.clone();
+        (alike.auto, alike.explain) = (Auto::default(), false);
         for scheduler in schedulers(options) {
-            let asked = candidates(batch, options, &[scheduler])?;
-            let Some(first) = asked.first() else { continue };
-            let packed = match pack_batch(batch, (tree, tiles), first) {
+            let pairs = pairs(batch, options, &[scheduler])?;
+            if self.cannot_win(scheduler, batch, &options.device)? {
+                self.skipped.extend(pairs);
+                continue;
+            }
+            scheduler.clone_into(&mut alike.scheduler);
+            let packed = match pack_batch(batch, (tree, tiles), &alike) {
                 Ok(packed) => packed,
                 Err(error) => {
-                    self.refuse(error, asked.iter().cloned())?;
+                    self.refuse(error, pairs)?;
                     continue;
                 }
             };
-            for way in &asked {
-                let plan = packed.plan(way.strategy, false);
-                match plan.map(|plan| estimate(&plan, tree, &options.device)) {
-                    Ok(time) => self.timed.push(Way { time: time.unwrap_or(LAST), options: way.clone() }),
-                    Err(error) => self.refuse(error, [way.clone()])?,
+            let mut in_series: Option<LaunchPlan> = None;
+            for pair in pairs {
+                let plan = match packed.plan(pair.strategy, false) {
+                    Ok(plan) => plan,
+                    Err(error) => {
+                        self.refuse(error, [pair])?;
+                        continue;
+                    }
+                };
+                // One launch is on one stream, whatever the strategy.
+                if in_series.as_ref().is_some_and(|other| other.launches == plan.launches) {
+                    self.skipped.push(pair);
+                    continue;
                 }
+                let time = estimate(&plan, tree, &options.device).unwrap_or(LAST);
+                self.timed.push(Way { time, pair });
+                in_series.get_or_insert(plan);
             }
         }
         Ok(())
     }
 
+    /// Whether a scheduler that reads each request alone takes longer than another for its reads from L2.
+    fn cannot_win(&self, scheduler: &str, batch: &Batch, device: &Device) -> Result<bool> {
+        let Some(best) = self.timed.iter().map(|way| way.time).min() else { return Ok(false) };
+        if pack::find(scheduler)?.shares() {
+            return Ok(false);
+        }
+        let bytes = batch.decode_tokens().as_f64() * batch.shape.kv_bytes_per_token().as_f64();
+        Ok(bytes / (device.sim.l2_bytes_per_s as f64 * 1e-9) > best.as_f64())
+    }
+
     /// Plans and simulates ways, on all cores.
-    fn simulated(&mut self, (spec, batch): (&Arc<BatchSpec>, &Arc<Batch>), asked: &[PlanOptions]) -> Result<()> {
+    fn simulated(
+        &mut self,
+        (spec, batch): (&Arc<BatchSpec>, &Arc<Batch>),
+        options: &PlanOptions,
+        asked: &[Pair],
+    ) -> Result<()> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
             while let Some(at) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < asked.len()) {
-                done.push((at, simulated(spec, batch, &asked[at])));
+                done.push((at, simulated(spec, batch, &asked[at].options(options))));
             }
             done
         };
@@ -221,7 +277,7 @@ impl Ways {
         done.sort_by_key(|(at, _)| *at);
         for (at, result) in done {
             match result {
-                Ok(time) => self.timed.push(Way { time, options: asked[at].clone() }),
+                Ok(time) => self.timed.push(Way { time, pair: asked[at].clone() }),
                 Err(error) => self.refuse(error, [asked[at].clone()])?,
             }
         }
@@ -229,7 +285,7 @@ impl Ways {
     }
 
     /// Keeps the ways that the device or the batch refuses; any other error ends the choice.
-    fn refuse(&mut self, error: Error, ways: impl IntoIterator<Item = PlanOptions>) -> Result<()> {
+    fn refuse(&mut self, error: Error, ways: impl IntoIterator<Item = Pair>) -> Result<()> {
         let Error::Unsupported { .. } = error else { return Err(error) };
         self.refused.extend(ways);
         self.why.get_or_insert(error);
@@ -247,7 +303,7 @@ impl Ways {
         if at >= self.timed.len() {
             return Err(self.why.unwrap_or_else(|| Error::Plan("there is no strategy for this batch".to_owned())));
         }
-        let way = PlanOptions { explain: options.explain, ..self.timed.swap_remove(at).options };
+        let way = PlanOptions { explain: options.explain, ..self.timed.swap_remove(at).pair.options(options) };
         let mut planned = plan_batch(Arc::clone(spec), Arc::clone(batch), &way)?;
         if let Some(why) = why {
             let mut plan: LaunchPlan = (*planned.plan).clone();
@@ -275,7 +331,7 @@ impl Ways {
 
     fn explain_tuned(&self, measured: &[Nanos], best: usize) -> Decision {
         let expected: Vec<String> =
-            self.timed.iter().map(|way| format!("{} {}", self.name(&way.options), way.time)).collect();
+            self.timed.iter().map(|way| format!("{} {}", self.name(&way.pair), way.time)).collect();
         let rule = format!(
             "of the {} ways that are expected to be shortest this GPU runs it fastest, with cold L2 (expected: {}){}",
             measured.len(),
@@ -293,7 +349,7 @@ impl Ways {
         rule: String,
     ) -> Decision {
         let way = |(way, time): (&Way, Nanos)| {
-            Considered::new(self.name(&way.options), time.as_f64() * 1e-3, Price::run(time.as_f64()))
+            Considered::new(self.name(&way.pair), time.as_f64() * 1e-3, Price::run(time.as_f64()))
         };
         Decision {
             subject: Subject::Plan,
@@ -307,16 +363,23 @@ impl Ways {
         }
     }
 
+    /// The ways that were not priced, and why.
     fn others(&self) -> String {
-        if self.refused.is_empty() {
-            return String::new();
+        let mut text = String::new();
+        for (pairs, why) in [
+            (&self.refused, "cannot run this batch on this device"),
+            (&self.skipped, "would launch the same as another, or take longer for their reads from L2 alone"),
+        ] {
+            if !pairs.is_empty() {
+                let names: Vec<String> = pairs.iter().map(|pair| self.name(pair)).collect();
+                text.push_str(&format!("; {} {why}", names.join(", ")));
+            }
         }
-        let names: Vec<String> = self.refused.iter().map(|way| self.name(way)).collect();
-        format!("; {} cannot run this batch on this device", names.join(", "))
+        text
     }
 
     /// What of a way was not asked for.
-    fn name(&self, way: &PlanOptions) -> String {
+    fn name(&self, way: &Pair) -> String {
         let strategy = way.strategy.name();
         match (self.auto.scheduler, self.auto.strategy) {
             (true, true) => format!("{} {strategy}", way.scheduler),
@@ -331,20 +394,14 @@ fn schedulers(options: &PlanOptions) -> Vec<&str> {
     if options.auto.scheduler { pack::AUTO.to_vec() } else { vec![options.scheduler.as_str()] }
 }
 
-/// The options of every way of some schedulers, in the order of menus.
-fn candidates(batch: &Batch, options: &PlanOptions, schedulers: &[&str]) -> Result<Vec<PlanOptions>> {
+/// Every way of some schedulers, in the order of menus.
+fn pairs(batch: &Batch, options: &PlanOptions, schedulers: &[&str]) -> Result<Vec<Pair>> {
     let strategies =
         if options.auto.strategy { hybrid::offered(&options.device, batch) } else { vec![options.strategy] };
     let mut all = Vec::new();
     for scheduler in schedulers {
         pack::find(scheduler)?;
-        all.extend(strategies.iter().map(|strategy| PlanOptions {
-            scheduler: (*scheduler).to_owned(),
-            strategy: *strategy,
-            auto: Auto::default(),
-            explain: false,
-            ..options.clone()
-        }));
+        all.extend(strategies.iter().map(|strategy| Pair { scheduler: (*scheduler).to_owned(), strategy: *strategy }));
     }
     Ok(all)
 }
@@ -353,13 +410,7 @@ fn candidates(batch: &Batch, options: &PlanOptions, schedulers: &[&str]) -> Resu
 fn best_of_decodes<'a>(batch: &Batch, tree: &PrefixTree, tiles: &TileSet, options: &'a PlanOptions) -> Result<&'a str> {
     let mut best = (LAST, pack::AUTO[0]);
     for scheduler in schedulers(options) {
-        let alone = PlanOptions {
-            scheduler: scheduler.to_owned(),
-            strategy: Strategy::Serial,
-            auto: Auto::default(),
-            explain: false,
-            ..options.clone()
-        };
+        let alone = Pair { scheduler: scheduler.to_owned(), strategy: Strategy::Serial }.options(options);
         let plan = pack_batch(batch, (tree, tiles), &alone).and_then(|packed| packed.plan(Strategy::Serial, false));
         match plan.map(|plan| estimate(&plan, tree, &options.device)) {
             Ok(Some(time)) if time < best.0 => best = (time, scheduler),
