@@ -39,6 +39,26 @@ pub enum Error {
         /// Byte offset of the place.
         offset: usize,
     },
+    /// A file of binary records of which one is wrong.
+    #[error("{what} {number}, at byte {offset}: {problem}")]
+    Record {
+        /// What a record is: `message`.
+        what: &'static str,
+        /// Its number, from 0.
+        number: u64,
+        /// Byte of the file at which it begins.
+        offset: u64,
+        /// What is wrong and how to put it right.
+        problem: String,
+    },
+    /// A file of tensors or records that does not hold what is needed, one of several or of a folder.
+    #[error("{}: {problem}", path.display())]
+    Tensors {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and how to put it right.
+        problem: String,
+    },
     /// A name that no list has.
     #[error("there is no {kind} named '{}'; known: {known}", quoted(name))]
     UnknownName {

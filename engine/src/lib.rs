@@ -7,8 +7,8 @@
 //! ```
 //!
 //! One direction, no way back: a module imports only from those left of it in
-//! `units, shown, error, cancel, decision < hw, workload < tile < pack < plan < numerics, capture < backend <
-//! metrics < export < session < calibrate < replan`. A test over the sources keeps this true.
+//! `units, shown, error, cancel, decision < workload < hw, import < tile < pack < plan < numerics, capture < backend <
+//! metrics < export < session < calibrate < replan < replay, sweep`. A test over the sources keeps this true.
 #![forbid(unsafe_code)]
 
 pub mod backend;
@@ -19,13 +19,16 @@ pub mod decision;
 pub mod error;
 pub mod export;
 pub mod hw;
+pub mod import;
 pub mod metrics;
 pub mod numerics;
 pub mod pack;
 pub mod plan;
 pub mod replan;
+pub mod replay;
 pub mod session;
 pub mod shown;
+pub mod sweep;
 pub mod tile;
 pub mod units;
 pub mod workload;

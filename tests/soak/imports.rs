@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use engine::import;
 use engine::workload::{self, AttentionShape};
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +53,8 @@ pub(crate) fn draw(draw: &mut Draw) -> ImportCase {
 pub(crate) fn try_out(case: &ImportCase) -> Tried {
     let imported = (|| {
         let (start, count) = workload::parse_window(&case.window)?;
-        let requests = workload::read_mooncake(case.trace.as_bytes())?;
-        workload::spec_from_window(&requests, AttentionShape::default(), start, count, case.step)
+        let trace = import::read_mooncake(case.trace.as_bytes())?;
+        import::spec_from_window(&trace, AttentionShape::default(), start, count, case.step)
     })();
     let spec = match imported {
         Ok(spec) => spec,

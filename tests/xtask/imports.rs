@@ -6,13 +6,13 @@ use crate::sources::Source;
 
 /// Modules of the engine from left to right; those on one step do not use each other, but for
 /// `workload`, whose file errors the device table shares.
-const STEPS: [&[&str]; 16] = [
+const STEPS: [&[&str]; 17] = [
     &["units"],
     &["shown"],
     &["error"],
     &["cancel", "decision"],
     &["workload"],
-    &["hw"],
+    &["hw", "import"],
     &["tile"],
     &["pack"],
     &["plan"],
@@ -23,6 +23,7 @@ const STEPS: [&[&str]; 16] = [
     &["session"],
     &["calibrate"],
     &["replan"],
+    &["replay", "sweep"],
 ];
 
 /// Rooms of the app from left to right.

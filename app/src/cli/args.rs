@@ -1,7 +1,7 @@
 //! The command line as clap reads it. Names are a contract: add to them, keep what stands.
 #![expect(clippy::doc_markdown, reason = "clap shows these comments to a person as they are")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -29,6 +29,12 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Turn any form of batch into a batch file.
     Import(ImportArgs),
+    /// Serve a trace step by step under several ways, and say what each does to time per output token.
+    Replay(ReplayArgs),
+    /// Run every combination of a grid of batches and ways on the simulator; may be broken off, and goes on.
+    Sweep(SweepArgs),
+    /// Keep what an engine publishes, for 'import'; until it is interrupted.
+    Record(RecordArgs),
     /// Write a capture in other programs' formats.
     Export(ExportArgs),
     /// Check a capture's integrity and invariants.
@@ -59,15 +65,8 @@ pub(crate) struct BatchArgs {
     /// A prefill chunk, such as 1024@12288: 1,024 query tokens ending at KV length 12,288; may be repeated.
     #[arg(long, value_name = "CHUNK@KV")]
     pub(crate) prefill: Vec<String>,
-    /// A Mooncake trace (.jsonl); needs --window.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) mooncake: Option<PathBuf>,
-    /// The requests of the trace to take, such as 0:256.
-    #[arg(long, value_name = "START:COUNT", requires = "mooncake")]
-    pub(crate) window: Option<String>,
-    /// How many tokens each request of the trace is into its output.
-    #[arg(long, value_name = "TOKENS", requires = "mooncake", default_value_t = 1)]
-    pub(crate) step: u64,
+    #[command(flatten)]
+    pub(crate) from: FromArgs,
     /// A random batch as 'bench --set random' draws it: the first of a seed, or batch NUMBER of it.
     #[arg(long, value_name = "SEED[:NUMBER]")]
     pub(crate) random: Option<String>,
@@ -89,6 +88,66 @@ pub(crate) struct BatchArgs {
     /// Tokens of one KV block, a power of two up to 256 [default: 32, or the batch file's].
     #[arg(long, value_name = "TOKENS")]
     pub(crate) block_size: Option<u32>,
+}
+
+/// What engines write; see 'packscope list importers'.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct FromArgs {
+    /// A folder that FlashInfer dumped its calls to, or a workload file of flashinfer-bench (.jsonl).
+    #[arg(long, value_name = "DIR|FILE.jsonl")]
+    pub(crate) flashinfer: Option<PathBuf>,
+    /// KV events of vLLM or SGLang, as 'packscope record' keeps them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kv_events: Option<PathBuf>,
+    /// A Dynamo request trace (.jsonl or .jsonl.gz); needs --window or --at.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) dynamo: Option<PathBuf>,
+    /// A Mooncake trace (.jsonl or .jsonl.gz); needs --window.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mooncake: Option<PathBuf>,
+    /// A Qwen-Bailian usage trace (.jsonl or .jsonl.gz); needs --window.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bailian: Option<PathBuf>,
+    /// A Weka agentic trace (.json); needs --window.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) weka: Option<PathBuf>,
+    /// An engine's own block_table and seq_lens.
+    #[arg(long, value_name = "FILE.safetensors|FILE.npz")]
+    pub(crate) tables: Option<PathBuf>,
+    /// The requests of a trace to take, such as 0:256.
+    #[arg(long, value_name = "START:COUNT", conflicts_with = "at")]
+    pub(crate) window: Option<String>,
+    /// The moment to take, of what tells time: ms after its first record.
+    #[arg(long, value_name = "MS")]
+    pub(crate) at: Option<f64>,
+    /// The call to take, of what has several; the first is 0.
+    #[arg(long, value_name = "N", requires = "flashinfer")]
+    pub(crate) call: Option<usize>,
+    /// How many tokens each request of a trace is into its output.
+    #[arg(long, value_name = "TOKENS", default_value_t = 1)]
+    pub(crate) step: u64,
+    /// Tokens of one hash id [default: 512 of a Mooncake trace, 16 of a Qwen-Bailian one].
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) trace_block: Option<u64>,
+    /// Which requests run, for KV events: lines of {"block_hashes": [...], "kv": TOKENS}.
+    #[arg(long, value_name = "FILE.jsonl", requires = "kv_events")]
+    pub(crate) requests: Option<PathBuf>,
+}
+
+impl FromArgs {
+    /// Names of importers with the files that are given for them.
+    pub(crate) fn given(&self) -> Vec<(&'static str, &Path)> {
+        let all = [
+            ("flashinfer", &self.flashinfer),
+            ("kv-events", &self.kv_events),
+            ("dynamo", &self.dynamo),
+            ("mooncake", &self.mooncake),
+            ("bailian", &self.bailian),
+            ("weka", &self.weka),
+            ("tables", &self.tables),
+        ];
+        all.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?))).collect()
+    }
 }
 
 /// The device and how to get it.
@@ -260,6 +319,109 @@ pub(crate) struct ImportArgs {
     pub(crate) json: bool,
 }
 
+/// `replay`.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// A trace (.jsonl, .jsonl.gz or .json).
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+    /// What wrote it; the importers of traces in 'packscope list importers'.
+    #[arg(long, value_name = "NAME", default_value = "mooncake")]
+    pub(crate) format: String,
+    /// The requests to serve, such as 0:256 [default: all].
+    #[arg(long, value_name = "START:COUNT")]
+    pub(crate) window: Option<String>,
+    /// Tokens of one hash id [default: 512 of a Mooncake trace, 16 of a Qwen-Bailian one].
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) trace_block: Option<u64>,
+    /// The model; see 'packscope list models'.
+    #[arg(long, value_name = "NAME", default_value = "llama-3-8b")]
+    pub(crate) model: String,
+    /// GPUs over which it is divided.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) tp: u32,
+    /// Tokens of one KV block.
+    #[arg(long, value_name = "TOKENS", default_value_t = 32)]
+    pub(crate) block_size: u32,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Schedulers, comma-separated; every other way is compared with the first.
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "query-centric,pat")]
+    pub(crate) schedulers: Vec<String>,
+    /// Strategies, comma-separated.
+    #[arg(long, value_name = "X,Y", value_delimiter = ',', default_value = "streams")]
+    pub(crate) strategies: Vec<String>,
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+    /// Most steps.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) steps: u64,
+    /// Arrival times are multiplied by this; 0.5 doubles the request rate, 0 lets all arrive at once.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(crate) time_scale: f64,
+    /// Query tokens of a step: one a decode, the rest for prefill chunks.
+    #[arg(long, value_name = "TOKENS", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) token_budget: u64,
+    /// Most requests that run at once.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) max_running: u32,
+    /// Tokens for which the KV cache has room.
+    #[arg(long, value_name = "TOKENS", default_value_t = 400_000)]
+    pub(crate) cache_tokens: u64,
+    /// On a GPU: measure every so many steps, and simulate the others; 1 measures all.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) measure_every: u64,
+    /// Write the batch of a step of the last way, by number or 'worst': the one that loses most to the first way.
+    #[arg(long, value_name = "N|worst", requires = "output")]
+    pub(crate) batch_of: Option<String>,
+    /// Where that batch goes.
+    #[arg(short, long, value_name = "FILE.ron", requires = "batch_of")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print one JSON object, steps included.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// The grid (.ron); sample_batches/README.md documents it.
+    #[arg(value_name = "SPEC.ron")]
+    pub(crate) spec: PathBuf,
+    /// The folder for rows and results.
+    #[arg(short, long, value_name = "DIR", required_unless_present = "collect")]
+    pub(crate) output: Option<PathBuf>,
+    /// Run one of N shards, the first being 0; --collect joins them.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["slurm", "collect"])]
+    pub(crate) shard: Option<String>,
+    /// Write a job array of so many shards for Slurm, and submit it.
+    #[arg(long, value_name = "SHARDS", conflicts_with = "collect", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) slurm: Option<u32>,
+    /// Join what came of the shards in a folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub(crate) collect: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `record`.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Where vLLM or SGLang publishes its KV events, such as tcp://127.0.0.1:5557.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) kv_events: String,
+    /// The file; a stream that breaks off leaves what came.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// End after so many messages.
+    #[arg(long, value_name = "N")]
+    pub(crate) messages: Option<u64>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `export`.
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("format").required(true).multiple(true).args(["csv", "svg", "png", "perfetto"])))]
@@ -402,6 +564,10 @@ pub(crate) enum BenchSet {
     /// Planning cost of each decode step over a Mooncake window, with and without lazy update; needs
     /// --mooncake and --window.
     LazyUpdate,
+    /// PAT's online serving, its section 8.4: time per output token over the request rate; by --seed and --count.
+    PatServing,
+    /// POD-Attention's offline and online serving, its sections 5.2 and 5.3; by --seed and --count.
+    PodServing,
     /// The 64 hybrid batches of POD-Attention's Figure 6.
     #[value(name = "pod-figure-6")]
     PodFigure6,
@@ -446,6 +612,8 @@ pub(crate) enum Listing {
     Panels,
     /// Models whose attention '--model' takes.
     Models,
+    /// What engines write that can be imported.
+    Importers,
 }
 
 /// The command line as given, for the provenance of captures.

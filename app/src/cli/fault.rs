@@ -59,7 +59,7 @@ impl Fault {
                 Self { code: BAD_INPUT, report }
             }
             // These name the path themselves, or are not about the file.
-            error @ (Error::Io { .. } | Error::Cancelled) => error.into(),
+            error @ (Error::Io { .. } | Error::Tensors { .. } | Error::Form { .. } | Error::Cancelled) => error.into(),
             other => Self { code: code_of(&other), report: message(&format!("{name}: {other}")).into() },
         }
     }

@@ -1,10 +1,11 @@
 //! Input files: what each should be, and what it is instead.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
 use engine::Error;
+use engine::import::{self, Importer};
 
 use crate::cli::fault::{Fault, Outcome};
 
@@ -20,6 +21,8 @@ enum Form {
     Json,
     JsonLines,
     Capture,
+    /// What another program tells apart.
+    Binary,
 }
 
 /// What an input file is meant to be.
@@ -46,6 +49,13 @@ pub(crate) const DEVICE: Kind = Kind {
     doing: "reading the device",
     remedy: "'packscope calibrate' writes device files",
 };
+/// A sweep.
+pub(crate) const SWEEP: Kind = Kind {
+    what: "a sweep",
+    form: Form::Ron,
+    doing: "reading the sweep",
+    remedy: "sample_batches/README.md documents sweeps",
+};
 /// Runs that were measured.
 pub(crate) const RUNS: Kind = Kind {
     what: "a file of measured runs",
@@ -59,13 +69,6 @@ pub(crate) const PEERS: Kind = Kind {
     form: Form::Json,
     doing: "reading the peers",
     remedy: "it should be an object with rows of config, heads and NAME_us",
-};
-/// A Mooncake trace.
-const TRACE: Kind = Kind {
-    what: "a Mooncake trace",
-    form: Form::JsonLines,
-    doing: "reading the trace",
-    remedy: "it should have one JSON object a line with input_length, output_length and hash_ids",
 };
 /// A capture.
 pub(crate) const CAPTURE: Kind = Kind {
@@ -81,7 +84,7 @@ impl Form {
             Self::Ron => "RON text",
             Self::Json => "a JSON object",
             Self::JsonLines => "lines of JSON",
-            Self::Capture => "a binary file",
+            Self::Capture | Self::Binary => "a binary file",
         }
     }
 }
@@ -103,12 +106,28 @@ pub(crate) fn text(path: &Path, kind: &Kind) -> Outcome<String> {
     })
 }
 
-/// The lines of a trace.
-pub(crate) fn trace(path: &Path) -> Outcome<impl BufRead> {
-    let mut reader = BufReader::new(open(path, &TRACE)?);
-    let start = reader.fill_buf().map_err(Error::io(TRACE.doing, path))?;
-    check_start(path, start, &TRACE)?;
-    Ok(reader)
+/// Refuses a file that is not what an importer reads; what is wrong inside one is the importer's to say.
+pub(crate) fn check_import(path: &Path, importer: &Importer) -> Outcome<()> {
+    let (form, remedy) = match importer.form {
+        import::Form::JsonLines => {
+            (Form::JsonLines, "it should have one JSON object a line; 'packscope list importers' says which")
+        }
+        import::Form::Json => (Form::Json, "it should be one JSON object; 'packscope list importers' says which"),
+        import::Form::KvEvents => (Form::Binary, "'packscope record --kv-events ADDRESS -o FILE' writes them"),
+        import::Form::Tensors => (Form::Binary, "the README shows how to save them"),
+        // A folder, or a file that the importer tells apart.
+        import::Form::Calls => return Ok(()),
+    };
+    let kind = Kind { what: importer.what, form, doing: "reading the file", remedy };
+    // What can be read only once is left to the reader, and so is what it unpacks on the way.
+    let packed = path.extension().is_some_and(|extension| extension == "gz");
+    let once = std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
+    if !once && !packed && form != Form::Binary {
+        let mut start = Vec::new();
+        open(path, &kind)?.take(START as u64).read_to_end(&mut start).map_err(Error::io(kind.doing, path))?;
+        check_start(path, &start, &kind)?;
+    }
+    Ok(())
 }
 
 /// Refuses what is no capture by its name; what is wrong inside one is the reader's to say.
@@ -182,7 +201,7 @@ mod tests {
     #[test]
     fn each_stranger_is_named_for_each_kind() {
         let found = |start: &[u8], kind: &Kind| stranger(start, kind).map(|(found, _)| found);
-        for kind in [BATCH, DEVICE, RUNS, PEERS, TRACE, CAPTURE] {
+        for kind in [BATCH, DEVICE, RUNS, PEERS, CAPTURE] {
             assert_eq!(found(b"\x1f\x8b\x08", &kind), Some("compressed by gzip"));
             assert_eq!(found(b"\xff\xfe(\0", &kind), Some("UTF-16 text"));
             assert_eq!(found(b" \n[{}]", &kind), Some("a JSON array"));
@@ -191,9 +210,7 @@ mod tests {
             assert_eq!(found(b"\x89PSCOPE\n", &kind).is_none(), own);
             assert_eq!(found(b"\xef\xbb\xbf", &kind).is_some_and(|found| found.contains("BOM")), !own);
         }
-        for (kind, start) in
-            [(BATCH, "// mine\n(schema: 1)"), (DEVICE, "("), (RUNS, "{"), (PEERS, " {"), (TRACE, "\n{")]
-        {
+        for (kind, start) in [(BATCH, "// mine\n(schema: 1)"), (DEVICE, "("), (RUNS, "{"), (PEERS, " {")] {
             assert_eq!(found(start.as_bytes(), &kind), None, "{}", kind.what);
         }
         assert_eq!(found(b"(schema: 1)", &CAPTURE), Some("RON text"));

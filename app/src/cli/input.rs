@@ -6,21 +6,30 @@ use engine::hw::{self, Device};
 use engine::session::{self, Auto, PlanOptions, Runner};
 use engine::shown::quoted;
 use engine::tile::Tile;
-use engine::workload::{self, AttentionShape, BatchSpec, Model, TraceRequest};
+use engine::workload::{self, AttentionShape, BatchSpec, Model};
 use engine::{Error, pack};
 
 use crate::cli::args::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, RuleArgs};
 use crate::cli::fault::{Fault, Outcome};
-use crate::cli::{files, interrupt, output};
+use crate::cli::shape::shape;
+use crate::cli::{files, from, interrupt, output};
 use crate::{paths, samples};
 
-/// The batch that the options describe, not yet built.
+/// The batch that the options describe, not yet built. What its file did not tell is told.
 pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
-    let bases = [args.file.is_some(), args.tree.is_some(), args.mooncake.is_some(), args.random.is_some()];
-    if bases.into_iter().filter(|given| *given).count() > 1 {
+    let (spec, notes) = batch_and_notes(args)?;
+    notes.iter().for_each(|note| output::note(note));
+    Ok(spec)
+}
+
+/// The batch that the options describe, not yet built, and what its file did not tell.
+pub(crate) fn batch_and_notes(args: &BatchArgs) -> Outcome<(BatchSpec, Vec<String>)> {
+    let written = args.from.given();
+    let bases = [args.file.is_some(), args.tree.is_some(), args.random.is_some()];
+    if bases.into_iter().filter(|given| *given).count() + written.len() > 1 {
         return Err(Fault::input(
             "more than one batch is given",
-            "give one of BATCH, --tree, --mooncake and --random; --decode and --prefill add requests to it",
+            "give one of BATCH, --tree, --random and the files of engines; --decode and --prefill add requests to it",
         ));
     }
     if let Some(model) = args.model.as_deref().map(Model::find).transpose()?.filter(|m| !m.not_modelled.is_empty()) {
@@ -29,14 +38,17 @@ pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
             model.title, model.not_modelled
         ));
     }
-    let mut spec = base(args)?;
+    let (mut spec, notes) = match written.first() {
+        Some((name, file)) => from::imported(name, file, args)?,
+        None => (base(args)?, Vec::new()),
+    };
     for text in &args.decode {
         spec.requests.push(workload::parse_decode(text)?);
     }
     for text in &args.prefill {
         spec.requests.push(workload::parse_prefill(text)?);
     }
-    Ok(spec)
+    Ok((spec, notes))
 }
 
 /// The batch without the scene of its file. Where device and choice are not asked for, the scene's are taken and told.
@@ -81,41 +93,18 @@ fn base(args: &BatchArgs) -> Outcome<BatchSpec> {
     if let Some(tree) = &args.tree {
         return Ok(workload::parse_tree(tree, default)?);
     }
-    if let Some(trace) = &args.mooncake {
-        return mooncake(trace, args, default);
-    }
     if args.decode.is_empty() && args.prefill.is_empty() {
         return Err(Fault::input(
             "no batch is given",
-            "give a batch file, a sample such as pat-11, --tree, --decode, --prefill, --mooncake or --random",
+            "give a batch file, a sample such as pat-11, --tree, --decode, --prefill, --random, or a file of an engine such as --mooncake",
         ));
     }
     let name = args.decode.iter().chain(&args.prefill).map(String::as_str).collect::<Vec<_>>().join(" + ");
     Ok(BatchSpec { name, ..BatchSpec::empty(default) })
 }
 
-/// The shape with what the options change in it.
-fn shape(args: &BatchArgs, mut shape: AttentionShape) -> Outcome<AttentionShape> {
-    if let Some(name) = &args.model {
-        shape = Model::find(name)?.shape(args.tp, shape.block_size)?;
-    }
-    if let Some(heads) = &args.heads {
-        (shape.query_heads, shape.kv_heads) = workload::parse_heads(heads)?;
-    }
-    if let Some(head_dim) = args.head_dim {
-        shape.head_dim = head_dim;
-    }
-    if let Some(dtype) = &args.dtype {
-        shape.dtype = dtype.parse()?;
-    }
-    if let Some(block_size) = args.block_size {
-        shape.block_size = block_size;
-    }
-    Ok(shape)
-}
-
 /// A batch file, or a sample by its name.
-fn batch_file(path: &Path) -> Outcome<BatchSpec> {
+pub(crate) fn batch_file(path: &Path) -> Outcome<BatchSpec> {
     let sample = path.to_str().and_then(samples::find);
     if let Some(sample) = sample.filter(|_| !path.exists()) {
         return BatchSpec::from_ron(sample.text).map_err(|error| Fault::about(path, Some(sample.text), error));
@@ -131,28 +120,6 @@ fn batch_file(path: &Path) -> Outcome<BatchSpec> {
     // What is wrong with the figures is told with the name of the file.
     spec.build().map_err(|error| Fault::about(path, None, error))?;
     Ok(spec)
-}
-
-fn mooncake(trace: &Path, args: &BatchArgs, shape: AttentionShape) -> Outcome<BatchSpec> {
-    let Some(window) = &args.window else {
-        return Err(Fault::input(
-            "--mooncake needs a window of the trace",
-            "add --window START:COUNT, such as --window 0:256",
-        ));
-    };
-    let (requests, start, count) = trace_window(trace, window)?;
-    Ok(workload::spec_from_window(&requests, shape, start, count, args.step)?)
-}
-
-/// The requests of a Mooncake trace.
-pub(crate) fn trace(trace: &Path) -> Outcome<Vec<TraceRequest>> {
-    workload::read_mooncake(files::trace(trace)?).map_err(|error| Fault::about(trace, None, error))
-}
-
-/// The requests of a Mooncake trace, and the first and the number of those in the window `START:COUNT`.
-pub(crate) fn trace_window(trace: &Path, window: &str) -> Outcome<(Vec<TraceRequest>, usize, usize)> {
-    let (start, count) = workload::parse_window(window)?;
-    Ok((self::trace(trace)?, start, count))
 }
 
 /// The batch of `SEED` or `SEED:NUMBER`, as `bench --set random` draws it.
@@ -232,7 +199,8 @@ fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
     }
 }
 
-fn named_device(path: &Path) -> Outcome<Device> {
+/// A device by its name, or of a file.
+pub(crate) fn named_device(path: &Path) -> Outcome<Device> {
     if path.extension().is_none_or(|extension| extension != "ron") {
         return Ok(hw::find(&output::path(path))?.clone());
     }

@@ -13,12 +13,14 @@ mod exit;
 mod fault;
 mod figures;
 mod files;
+mod from;
 mod input;
 mod interrupt;
 mod measured_runs;
 mod output;
 mod published;
 mod sets;
+mod shape;
 mod snippet;
 mod stderr;
 mod table;
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
-use commands::{calibrate, compare, convert, demo, list, plan, run, verify, view};
+use commands::{calibrate, compare, convert, demo, list, plan, record, replay, run, sweep, verify, view};
 use fault::Outcome;
 
 /// Reads the arguments and does what they say.
@@ -64,6 +66,9 @@ fn dispatch(command: Option<Command>) -> Outcome<ExitCode> {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Compare(args)) => compare::compare(&args),
         Some(Command::Import(args)) => convert::import(&args),
+        Some(Command::Replay(args)) => replay::replay(&args),
+        Some(Command::Sweep(args)) => sweep::sweep(&args),
+        Some(Command::Record(args)) => record::record(&args),
         Some(Command::Export(args)) => convert::export(&args),
         Some(Command::Verify(args)) => verify::verify(&args),
         Some(Command::View(args)) => view::view(&args),

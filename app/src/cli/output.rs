@@ -53,6 +53,15 @@ pub(crate) fn progress(steps: u64, what: &str) -> ProgressBar {
     shown(bar, what)
 }
 
+/// The same for a file that is being read.
+pub(crate) fn progress_of_bytes(what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {eta}") {
+        bar.set_style(style);
+    }
+    shown(bar, what)
+}
+
 /// The same for work whose end nobody can tell before.
 pub(crate) fn working(what: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();

@@ -85,6 +85,8 @@ pub(crate) fn set(which: BenchSet, heads: (u32, u32)) -> Outcome<Option<Set>> {
         // None of these compares ways of packing.
         BenchSet::Hybrid
         | BenchSet::Random
+        | BenchSet::PatServing
+        | BenchSet::PodServing
         | BenchSet::Trace
         | BenchSet::RandomHybrid
         | BenchSet::PodFigure6

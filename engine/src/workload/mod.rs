@@ -2,11 +2,11 @@
 //! forms in which a person gives them.
 //!
 //! ```text
-//! RON file ─┐
-//! --tree ───┤
-//! --decode ─┼─► BatchSpec (nested nodes, editable) ─► Batch (block tables, checked) ─► PrefixTree
-//! --prefill ┤
-//! Mooncake ─┘
+//! RON file ───┐
+//! --tree ─────┤
+//! --decode ───┼─► BatchSpec (nested nodes, editable) ─► Batch (block tables, checked) ─► PrefixTree
+//! --prefill ──┤
+//! crate::import
 //! ```
 
 mod batch;
@@ -15,7 +15,6 @@ mod change;
 mod form;
 mod live;
 mod model;
-mod mooncake;
 mod pod;
 mod random;
 mod random_forest;
@@ -31,13 +30,13 @@ pub use change::{Change, Extent};
 pub use form::{parse_decode, parse_heads, parse_prefill, parse_tree, parse_window};
 pub use live::LiveBatch;
 pub use model::{Experts, Model};
-pub use mooncake::{TraceRequest, read_mooncake, spec_from_window};
 pub use pod::{
     PodRow, figure_6 as pod_figure_6, figure_11 as pod_figure_11, figure_13 as pod_figure_13,
     figure_14 as pod_figure_14, table_8 as pod_table_8,
 };
 pub use random::{random_hybrid, random_order, random_window};
 pub use random_forest::random_forest;
+pub(crate) use ron_text::read as ron_text_of;
 pub use ron_text::ron_error;
 pub use scene::{Claim, ClaimedWay, Figure, Scene};
 pub use shape::{AttentionShape, Dtype, PartialForm};

@@ -28,7 +28,7 @@ fn format() -> ron::Options {
 ///
 /// # Errors
 /// [`Error::File`] with the line and column of what does not fit.
-pub(super) fn read<T: DeserializeOwned + Send>(text: &str) -> Result<T, Error> {
+pub(crate) fn read<T: DeserializeOwned + Send>(text: &str) -> Result<T, Error> {
     let read = || format().from_str(text);
     let value = if nesting(text) <= SHALLOW { read() } else { on_large_stack(read) };
     value.map_err(|error| ron_error(text, &error))

@@ -7,6 +7,7 @@
 use std::process::ExitCode;
 
 use engine::export::SCHEMA;
+use engine::import;
 use engine::replan::{How, Replanner, plan_anew};
 use engine::session::PlanOptions;
 use engine::units::{BlockIdx, Nanos, QueryIdx, Tokens, counted};
@@ -16,7 +17,7 @@ use serde_json::json;
 use crate::cli::args::BenchArgs;
 use crate::cli::fault::{Fault, Outcome};
 use crate::cli::table::Table;
-use crate::cli::{input, interrupt, output};
+use crate::cli::{from, input, interrupt, output};
 
 /// Requests behind the window that may come in, as a multiple of the window.
 const BEHIND: usize = 8;
@@ -107,16 +108,17 @@ impl Serving {
                 "add --mooncake FILE.jsonl --window START:COUNT, such as --window 0:256",
             ));
         };
-        let (requests, start, count) = input::trace_window(trace, window)?;
+        let (start, count) = workload::parse_window(window)?;
+        let trace = from::mooncake(trace)?;
         let (query_heads, kv_heads) = workload::parse_heads(&args.heads)?;
         let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
         let most = (count * (1 + BEHIND)).min(workload::Limits::REQUESTS).max(count);
-        let all = most.min(requests.len().saturating_sub(start)).max(count);
+        let all = most.min(trace.requests.len().saturating_sub(start)).max(count);
         // Each row as it is at the end of its output; a running request has the first blocks of it.
-        let rows = workload::spec_from_window(&requests, shape, start, all, u64::MAX)?.build()?;
+        let rows = import::spec_from_window(&trace, shape, start, all, u64::MAX)?.build()?;
         // A batch has its requests in the order of the tree, not of the trace; one token into the output the
         // tree is the same, so that the prompts stand in the order of the rows.
-        let begun = workload::spec_from_window(&requests, shape, start, all, 1)?.build()?;
+        let begun = import::spec_from_window(&trace, shape, start, all, 1)?.build()?;
         let prompt: Vec<u64> = begun.requests().iter().map(|request| request.kv.0 - 1).collect();
         let mut serving = Self { rows, prompt, running: Vec::new(), next: 0, block_size: u64::from(shape.block_size) };
         for _ in 0..count {

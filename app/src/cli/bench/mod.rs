@@ -7,6 +7,7 @@ mod measured;
 mod peers;
 mod pod;
 mod random;
+mod serving;
 mod trace;
 
 use std::path::{Path, PathBuf};
@@ -87,6 +88,11 @@ fn every_way(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<
         BenchSet::RandomHybrid => {
             Peers::refuse(args.peers.as_deref(), "random-hybrid")?;
             hybrid::bench(args, "random-hybrid", device, runner)
+        }
+        BenchSet::PatServing | BenchSet::PodServing => {
+            Peers::refuse(args.peers.as_deref(), "the serving sets")?;
+            serving::refuse_gpu(measured)?;
+            serving::bench(args, device)
         }
         BenchSet::Hybrid if measured => hybrid::bench(args, "hybrid", device, runner),
         BenchSet::Hybrid => pod::bench(device, args, Some(&hybrid::run(args, device, runner)?)),

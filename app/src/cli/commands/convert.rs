@@ -17,14 +17,15 @@ use crate::runs::damage::Damage;
 
 /// `import`: any batch form to a batch file.
 pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
-    let spec = input::batch(&args.batch)?;
+    let (spec, notes) = input::batch_and_notes(&args.batch)?;
     let batch = spec.build()?;
     capture::write_atomically(&args.output, "writing the batch file", spec.to_ron()?.as_bytes())?;
     let requests = batch.requests().len();
     if args.json {
         let file = output::path(&args.output);
-        output::print_json(&json!({ "schema": SCHEMA, "file": file, "requests": requests }))?;
+        output::print_json(&json!({ "schema": SCHEMA, "file": file, "requests": requests, "notes": notes }))?;
     } else {
+        notes.iter().for_each(|note| output::note(note));
         output::print(&format!("wrote {} with {}", args.output.display(), counted(requests as u64, "request")))?;
     }
     Ok(ExitCode::SUCCESS)

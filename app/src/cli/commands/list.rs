@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use engine::export::SCHEMA;
+use engine::import::importers;
 use engine::plan::Strategy;
 use engine::tile::{self, Feasibility};
 use engine::units::counted;
@@ -45,6 +46,7 @@ fn entries(what: Listing) -> (&'static str, Vec<(String, String)>) {
         Listing::Samples => ("samples", samples::samples().iter().map(sample).collect()),
         Listing::Tiles => ("tiles", hw::builtin().iter().flat_map(tiles).collect()),
         Listing::Panels => ("panels", PANELS.iter().map(|(name, about)| owned(name, about)).collect()),
+        Listing::Importers => ("importers", importers().iter().map(|one| owned(one.name, one.about)).collect()),
         Listing::Models => ("models", Model::all().iter().map(|model| owned(model.name, &model.about())).collect()),
     }
 }
