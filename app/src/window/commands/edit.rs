@@ -21,6 +21,13 @@ impl App {
             Command::Pod(choice) => Edit::Pod(choice),
             Command::Tile(tile) => Edit::Tile(tile),
             Command::SplitConstant(value) => Edit::SplitConstant(value),
+            Command::Force(choice) => {
+                let mut all = self.document.options.pack.forced.clone();
+                all.retain(|other| !other.is_about_the_same(&choice));
+                all.push(choice);
+                Edit::Forced(all)
+            }
+            Command::Unforce => Edit::Forced(Vec::new()),
             Command::L2(l2) => Edit::L2(l2),
             Command::Device(key) => match (engine::hw::find(&key), self.gpu.device()) {
                 (Ok(device), _) => Edit::Device(Box::new(device.clone())),
@@ -37,6 +44,9 @@ impl App {
     /// Edits the document and plans it; what changes nothing plans nothing.
     pub(in crate::window) fn edit(&mut self, edit: Edit) {
         if self.history.edit(&mut self.document, edit, self.gesture) {
+            if self.gesture.is_some() && self.ghost.is_none() {
+                self.ghost = self.shown.as_ref().and_then(|shown| shown.front().cloned());
+            }
             self.run();
         }
     }
