@@ -45,7 +45,7 @@ fn a_tile_is_chosen_for_one_pack_and_for_all() {
     send(&mut window, Command::Select(Selection::Pack(PackIdx(0))));
     window.get_by_label_contains("tile 64×128:").click();
     window.run_steps(3);
-    window.get_by_label("Use for pack 0").click();
+    window.get_by_label("Use 64×128 for pack 0").click();
     window.run_steps(3);
     settle(&mut window);
     let tiles = |window: &mut Window| {
@@ -58,7 +58,7 @@ fn a_tile_is_chosen_for_one_pack_and_for_all() {
     send(&mut window, Command::Unforce);
     assert_eq!(app(&mut window).undoes(), Some("leave to the rule: tile 64×128 for pack 0"));
     assert_ne!(tiles(&mut window)[0], wanted);
-    window.get_by_label("Use for every pack").click();
+    window.get_by_label("Use 64×128 for every pack").click();
     window.run_steps(3);
     settle(&mut window);
     assert!(tiles(&mut window).iter().all(|tile| *tile == wanted));

@@ -218,7 +218,9 @@ pub fn slots(lanes: &Lanes, spans: &Spans, time: f64) -> Vec<Doing> {
             let entity = lanes.entities[span];
             match () {
                 () if at < spans.first_tile[span] => Doing::Loads(entity, span),
-                () if at >= spans.loop_end[span] && spans.loop_end[span] < spans.end[span] => Doing::Writes(entity, span),
+                () if at >= spans.loop_end[span] && spans.loop_end[span] < spans.end[span] => {
+                    Doing::Writes(entity, span)
+                }
                 () => Doing::Computes(entity, span),
             }
         }
@@ -305,7 +307,8 @@ mod tests {
             let found = slots(&lanes, &capture.spans, time);
             assert_eq!(found.len(), lanes.lanes.len());
             for (doing, lane) in found.iter().zip(&lanes.lanes) {
-                let runs = |at: &usize| capture.spans.begin[*at] <= time as u64 && (time as u64) < capture.spans.end[*at];
+                let runs =
+                    |at: &usize| capture.spans.begin[*at] <= time as u64 && (time as u64) < capture.spans.end[*at];
                 assert_eq!(doing.span().map(|(_, span)| span), lane.spans.clone().find(runs));
             }
         }

@@ -7,8 +7,8 @@ use super::frame::Frame;
 use super::guard::Guard;
 use super::panel::Panel;
 use super::panels::{
-    batch, bubbles, compare, decisions, differences, inspector, log, memory, packs, plan, playback, roofline, tiles, timeline,
-    traffic, tree,
+    batch, bubbles, compare, decisions, differences, inspector, log, memory, packs, plan, playback, roofline, tiles,
+    timeline, traffic, tree,
 };
 
 /// State of the panels.

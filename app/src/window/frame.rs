@@ -9,13 +9,13 @@ use engine::workload::BatchSpec;
 
 use crate::runs::compared::Compared;
 use crate::runs::measurement::Measurement;
+use crate::runs::now::Now;
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::Tokens;
 use crate::timeline::colour::entity_colour;
 use crate::timeline::lanes::Entity;
 use crate::window::command::Command;
-use crate::window::panels::playback::Now;
 use crate::window::selection::{Lit, Selection};
 
 /// How loud a log line is.

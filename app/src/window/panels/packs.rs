@@ -73,6 +73,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         let text = format!("{} of {packs} · {}", grouped(order.len() as u64), counted(ctas, "attention CTA"));
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
+    // A click on a text is one on its row.
+    ui.style_mut().interaction.selectable_labels = false;
     let mut table = TableBuilder::new(ui)
         .id_salt("packs")
         .striped(true)

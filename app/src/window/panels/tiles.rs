@@ -1,6 +1,8 @@
 //! The (m, n) grid of the device: which tiles it runs well, and which constraint each other one fails, with the figures.
 
 use egui::{RichText, ScrollArea, Sense, Stroke, StrokeKind, Ui, vec2};
+use engine::pack::Forced;
+use engine::plan::PlannedPack;
 use engine::tile::{Constraint, Feasibility, Tile, TileSet};
 use engine::units::counted;
 
@@ -23,19 +25,19 @@ pub struct State {
 pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let Some(shown) = frame.shown else { return empty(ui, frame.tokens, "Planning…") };
     let set = &shown.planned.tiles;
-    device(ui, frame, shown);
+    let of_pack = frame.selected.pack.and_then(|pack| shown.planned.plan.packs.get(pack.at())).map(|pack| pack.tile);
+    let picked = state.picked.or(of_pack).or_else(|| set.feasible().last().copied());
+    let cell = picked.and_then(|tile| set.cell(tile));
+    device(ui, frame, shown, cell.filter(|cell| cell.is_feasible()));
     ScrollArea::both().auto_shrink(false).show(ui, |ui| {
         grid(ui, frame, shown, state);
-        let of_pack =
-            frame.selected.pack.and_then(|pack| shown.planned.plan.packs.get(pack.at())).map(|pack| pack.tile);
-        let picked = state.picked.or(of_pack).or_else(|| set.feasible().last().copied());
-        if let Some(cell) = picked.and_then(|tile| set.cell(tile)) {
+        if let Some(cell) = cell {
             figures(ui, frame, shown, cell);
         }
     });
 }
 
-fn device(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
+fn device(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, picked: Option<&Feasibility>) {
     let (options, shape) = (&frame.options, &shown.planned.batch.shape);
     ui.horizontal_wrapped(|ui| {
         let label = ui.label("tiles of").id;
@@ -58,14 +60,19 @@ fn device(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
         );
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
-    ui.horizontal_wrapped(|ui| match options.tile {
-        Some(tile) => {
-            ui.label(RichText::new(format!("every pack has {tile}")).color(frame.tokens.warn));
-            if ui.small_button("leave it to the rule").clicked() {
-                frame.send(Command::Tile(None));
+    ui.horizontal_wrapped(|ui| {
+        match options.tile {
+            Some(tile) => {
+                ui.label(RichText::new(format!("every pack has {tile}")).color(frame.tokens.warn));
+                if ui.small_button("leave it to the rule").clicked() {
+                    frame.send(Command::Tile(None));
+                }
             }
+            None => _ = ui.label(RichText::new("each pack has the tile of its rule").color(frame.tokens.faint)),
         }
-        None => _ = ui.label(RichText::new("each pack has the tile of its rule").color(frame.tokens.faint)),
+        if let Some(cell) = picked {
+            take(ui, frame, shown, cell);
+        }
     });
 }
 
@@ -175,22 +182,20 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, cell: &Feasibility) {
     for failed in &cell.failed {
         ui.add(egui::Label::new(RichText::new(plain(*failed)).color(t.warn)).wrap());
     }
-    if !cell.is_feasible() {
-        return;
+}
+
+/// Takes a tile for every pack, or for the one that is selected.
+fn take(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, cell: &Feasibility) {
+    if ui.button(format!("Use {} for every pack", cell.tile)).clicked() {
+        frame.send(Command::Tile(Some(cell.tile)));
     }
-    ui.horizontal_wrapped(|ui| {
-        if ui.button("Use for every pack").clicked() {
-            frame.send(Command::Tile(Some(cell.tile)));
-        }
-        let rows = |pack: &engine::plan::PlannedPack| pack.queries_len * shown.planned.plan.shape.group();
-        if let Some((pack, _)) = frame
-            .selected
-            .pack
-            .and_then(|at| Some((at, shown.planned.plan.packs.get(at.at())?)))
-            .filter(|(_, pack)| rows(pack) <= cell.tile.m)
-            && ui.button(format!("Use for pack {}", pack.0)).clicked()
-        {
-            frame.send(Command::Force(engine::pack::Forced::Tile { pack, tile: cell.tile }));
-        }
-    });
+    let plan = &shown.planned.plan;
+    let selected = frame.selected.pack.and_then(|at| Some((at, plan.packs.get(at.at())?)));
+    // A shorter tile would cut the pack, and that is for the scheduler.
+    let holds = |pack: &PlannedPack| pack.queries_len * plan.shape.group() <= cell.tile.m;
+    if let Some((pack, _)) = selected.filter(|(_, pack)| holds(pack))
+        && ui.button(format!("Use {} for pack {}", cell.tile, pack.0)).clicked()
+    {
+        frame.send(Command::Force(Forced::Tile { pack, tile: cell.tile }));
+    }
 }

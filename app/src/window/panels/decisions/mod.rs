@@ -152,6 +152,8 @@ fn makespans(before: &Run, after: &Run) -> String {
 }
 
 fn table(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, state: &mut State, height: f32) {
+    // A click on a text is one on its row.
+    ui.style_mut().interaction.selectable_labels = false;
     let mut table = TableBuilder::new(ui)
         .id_salt("decisions")
         .striped(true)

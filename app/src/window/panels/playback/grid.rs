@@ -3,7 +3,7 @@
 use egui::{Align2, FontId, Rect, Sense, Stroke, StrokeKind, Ui, pos2, vec2};
 use engine::units::Nanos;
 
-use super::now::Now;
+use crate::runs::now::Now;
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
@@ -111,7 +111,12 @@ fn pointed(frame: &Frame<'_>, response: &egui::Response, run: &Run, (doing, lane
             Some(at) => {
                 frame.link(response, Selection::Gap(run.source(), at));
                 let gap = run.gaps.all()[at];
-                format!("{place}: free, {}\nfor {} ({})", gap.cause.about(), Nanos(gap.end.0 - gap.begin.0), run.words())
+                format!(
+                    "{place}: free, {}\nfor {} ({})",
+                    gap.cause.about(),
+                    Nanos(gap.end.0 - gap.begin.0),
+                    run.words()
+                )
             }
             None => format!("{place}: free"),
         },

@@ -2,14 +2,13 @@
 //! each SM does.
 
 mod grid;
-mod now;
 
 use std::sync::Arc;
 
 use egui::{RichText, Ui};
 use engine::units::{Bytes, Nanos, counted, grouped};
 
-pub use self::now::Now;
+use crate::runs::now::Now;
 use crate::runs::run::Run;
 use crate::runs::shown::{Shown, Sources};
 use crate::timeline::lanes::Entity;
@@ -95,7 +94,8 @@ fn transport(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, o
             }
         });
         combo.response.labelled_by(label);
-        ui.checkbox(&mut state.playback.repeats, "loop").on_hover_text("over the range that is selected on the timeline, or the run");
+        ui.checkbox(&mut state.playback.repeats, "loop")
+            .on_hover_text("over the range that is selected on the timeline, or the run");
         if state.playback.at.is_some() && ui.button("Off").on_hover_text("show the whole run again").clicked() {
             state.playback.at = None;
             state.playback.plays = false;
@@ -138,7 +138,8 @@ fn told(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, run: &Run, now: &Now, sta
         Moment::Choices(made) => {
             let all = &shown.planned.plan.decisions;
             let decision = (made as usize).checked_sub(1).and_then(|at| all.get(at.min(all.len().saturating_sub(1))));
-            let text = decision.map_or_else(|| "The tree as it was found.".to_owned(), engine::decision::Decision::sentence);
+            let text =
+                decision.map_or_else(|| "The tree as it was found.".to_owned(), engine::decision::Decision::sentence);
             ui.add(egui::Label::new(RichText::new(text)).wrap());
         }
         Moment::Time(time) => {

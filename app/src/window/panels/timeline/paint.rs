@@ -10,6 +10,7 @@ use engine::metrics::BubbleCause;
 use engine::units::Nanos;
 
 use super::blocks::{self, Block};
+use crate::runs::now::Now;
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
@@ -19,7 +20,6 @@ use crate::timeline::lanes::Piece;
 use crate::timeline::layout::{Layout, ticks};
 use crate::timeline::marks;
 use crate::window::frame::Frame;
-use crate::window::panels::playback::Now;
 use crate::window::panels::timeline::counters;
 use crate::window::selection::Selection;
 

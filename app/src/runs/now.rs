@@ -1,12 +1,12 @@
-//! What all views show of a moment.
+//! What all views show of a moment of playback.
 
 use std::sync::Arc;
 
 use engine::decision::Subject;
 use engine::units::{NodeIdx, PackIdx};
 
-use crate::runs::run::Run;
-use crate::runs::shown::Shown;
+use super::run::Run;
+use super::shown::Shown;
 use crate::timeline::playback::{Doing, Moment, slots};
 
 /// What all views show of the moment.
@@ -24,7 +24,7 @@ pub struct Now {
 
 impl Now {
     /// Of a moment of what is shown.
-    pub(super) fn of(at: Moment, shown: &Shown, run: Option<&Arc<Run>>) -> Self {
+    pub fn of(at: Moment, shown: &Shown, run: Option<&Arc<Run>>) -> Self {
         let plan = &shown.planned.plan;
         let mut now = Self {
             at,
