@@ -6,6 +6,7 @@
     reason = "a test that cannot go on fails by panicking"
 )]
 
+mod animations;
 mod auto;
 mod bad_input;
 mod beside;
