@@ -48,6 +48,7 @@ mod simulation;
 mod soak;
 mod traces;
 mod window;
+mod window_compare;
 mod window_damage;
 mod window_decisions;
 mod window_drawing;

@@ -8,6 +8,7 @@ use engine::hw::Device;
 use engine::pack::Forced;
 use engine::plan::Strategy;
 use engine::plan::hybrid::PodChoice;
+use engine::session::PlanOptions;
 use engine::tile::Tile;
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec};
 
@@ -22,6 +23,8 @@ pub enum Edit {
     Draw(Arc<BatchSpec>, String),
     /// Another scheduler.
     Scheduler(String),
+    /// Other options, such as a row of the comparison has them.
+    Options(Box<PlanOptions>),
     /// Another strategy.
     Strategy(Strategy),
     /// Another way of POD's kernel.
@@ -49,6 +52,7 @@ impl Edit {
             Self::Batch(spec) => Self::Batch(replace(&mut document.spec, spec)),
             Self::Draw(spec, name) => Self::Draw(replace(&mut document.spec, spec), name),
             Self::Scheduler(name) => Self::Scheduler(replace(&mut options.scheduler, name)),
+            Self::Options(all) => Self::Options(Box::new(replace(options, *all))),
             Self::Strategy(strategy) => Self::Strategy(replace(&mut options.strategy, strategy)),
             Self::Pod(choice) => Self::Pod(replace(&mut options.pod, choice)),
             Self::Device(device) => Self::Device(Box::new(replace(&mut options.device, *device))),
@@ -71,6 +75,7 @@ impl Edit {
         match self {
             Self::Batch(spec) | Self::Draw(spec, _) => *spec == document.spec,
             Self::Scheduler(name) => *name == options.scheduler,
+            Self::Options(all) => **all == *options,
             Self::Strategy(strategy) => *strategy == options.strategy,
             Self::Pod(choice) => *choice == options.pod,
             Self::Device(device) => **device == options.device,
@@ -89,6 +94,7 @@ impl Edit {
             Self::Batch(spec) => of_batch(&before.spec, spec),
             Self::Draw(_, name) => name.clone(),
             Self::Scheduler(name) => format!("scheduler {name}"),
+            Self::Options(all) => format!("adopt {} · {}", all.scheduler, all.strategy.name()),
             Self::Strategy(strategy) => format!("strategy {}", strategy.name()),
             Self::Pod(choice) => format!("POD {}", choice.name()),
             Self::Device(device) => format!("device {}", device.name),

@@ -103,8 +103,7 @@ pub fn animation(capture: &Capture, damage: &Damage) -> anyhow::Result<Vec<u8>> 
             frame.pixels[line + at..line + (at + 2).min(right)].fill(accent());
         }
         let clock = clock(Nanos((end * share) as u64), capture.provenance.source_words());
-        let place =
-            (bright.width.saturating_sub(pixel(CLOCK.0) + 4), pixel(area.top()).saturating_sub(pixel(CLOCK.1)));
+        let place = (bright.width.saturating_sub(pixel(CLOCK.0) + 4), pixel(area.top()).saturating_sub(pixel(CLOCK.1)));
         frame.put(&Image::of(&clock, scale)?, place);
         let delay = if moment == MOMENTS { LAST } else { DELAY };
         let changed = changed(before.as_ref(), &frame);

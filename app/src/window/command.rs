@@ -32,6 +32,13 @@ pub enum Command {
     },
     /// Another scheduler.
     Scheduler(String),
+    /// Another scheduler and strategy at once, as a row of the comparison has them.
+    Adopt {
+        /// Name of the scheduler.
+        scheduler: String,
+        /// The strategy.
+        strategy: Strategy,
+    },
     /// Another strategy.
     Strategy(Strategy),
     /// Take a way of POD's kernel.

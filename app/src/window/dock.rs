@@ -94,7 +94,7 @@ fn draw(ui: &mut Ui, frame: &Frame<'_>, states: &mut PanelStates, panel: Panel) 
         Panel::Traffic => traffic::show(ui, frame),
         Panel::Memory => memory::show(ui, frame),
         Panel::Roofline => roofline::show(ui, frame),
-        Panel::Compare => compare::show(ui, frame, &mut states.compare),
+        Panel::Compare => compare::show(ui, frame, &mut states.compare, &mut states.timeline.axis),
         Panel::Differences => differences::show(ui, frame, &mut states.differences),
         Panel::Inspector => inspector::show(ui, frame),
         Panel::Bubbles => bubbles::show(ui, frame, &mut states.bubbles),

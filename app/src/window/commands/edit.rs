@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::plan::Strategy;
+use engine::session::{Auto, PlanOptions};
 use engine::workload::{BatchSpec, Scene};
 
 use crate::document::Document;
@@ -17,6 +18,10 @@ impl App {
         Some(match command {
             Command::Edit(spec) => Edit::Batch(Arc::from(spec)),
             Command::Scheduler(name) => Edit::Scheduler(name),
+            Command::Adopt { scheduler, strategy } => {
+                let options = self.document.options.clone();
+                Edit::Options(Box::new(PlanOptions { scheduler, strategy, auto: Auto::default(), ..options }))
+            }
             Command::Strategy(strategy) => Edit::Strategy(strategy),
             Command::Pod(choice) => Edit::Pod(choice),
             Command::Tile(tile) => Edit::Tile(tile),

@@ -101,11 +101,11 @@ impl App {
                 self.states.timeline.axis = Axis::default();
                 let measured = shown.measured.clone();
                 let planned = shown.planned.clone();
-                let issued = shown.traffic.issued();
+                let traffic = shown.traffic;
                 self.shown = Some(Box::new(shown));
                 if let Some(run) = measured {
                     self.log.push((Level::Info, format!("opened a capture: {}", headline::sentence(&run.capture))));
-                    self.keep(&planned, Way { run, issued });
+                    self.keep(&planned, Way { run, traffic });
                     self.attach();
                 }
             }
