@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Nanos, NodeIdx, PackIdx};
 
+/// How the rule of a choice begins that a person took against it.
+pub const BY_HAND: &str = "it was chosen by hand";
+
 /// What a choice was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Subject {
@@ -225,6 +228,11 @@ impl Decision {
     /// The way that was taken.
     pub fn taken(&self) -> Option<&Considered> {
         self.considered.get(self.chosen)
+    }
+
+    /// Whether a person took it against the rule.
+    pub fn is_forced(&self) -> bool {
+        self.rule.starts_with(BY_HAND)
     }
 
     /// The ways that were left, in the order in which they were considered.

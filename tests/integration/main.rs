@@ -6,6 +6,7 @@
     reason = "a test that cannot go on fails by panicking"
 )]
 
+mod animations;
 mod auto;
 mod bad_input;
 mod beside;
@@ -52,12 +53,16 @@ mod soak;
 mod sweeps;
 mod traces;
 mod window;
+mod window_compare;
 mod window_damage;
+mod window_decisions;
+mod window_drawing;
 mod window_figures;
 mod window_gpu;
 mod window_history;
 mod window_images;
 mod window_open;
+mod window_playback;
 mod window_session;
 mod window_timeline;
 mod written;

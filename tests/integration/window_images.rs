@@ -49,6 +49,8 @@ fn picture(
                 options: &options,
                 shown: Some(shown),
                 stale: false,
+                ghost: None,
+                now: None,
                 compared: &[],
                 kept: &[],
                 selected,
@@ -72,7 +74,8 @@ fn picture(
 fn the_prefix_tree_looks_as_kept() {
     let planned = session::plan_spec(&small(), &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
     let shown = Shown::new(planned, None);
-    picture("tree", (&shown, Lit::default()), [460.0, 260.0], tree::show);
+    let mut state = tree::State::default();
+    picture("tree", (&shown, Lit::default()), [460.0, 260.0], move |ui, frame| tree::show(ui, frame, &mut state));
 }
 
 #[test]

@@ -437,6 +437,9 @@ pub(crate) struct ExportArgs {
     /// The timeline as a PNG picture.
     #[arg(long, value_name = "FILE")]
     pub(crate) png: Option<PathBuf>,
+    /// The run as an animation of its timeline, an APNG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) animation: Option<PathBuf>,
     /// A trace for ui.perfetto.dev: CTAs on the lanes of their SMs with phases and bubbles, launches, counters.
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use engine::capture::L2State;
 use engine::hw::Device;
+use engine::pack::Forced;
 use engine::plan::Strategy;
 use engine::plan::hybrid::PodChoice;
+use engine::session::PlanOptions;
 use engine::tile::Tile;
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec};
 
@@ -17,8 +19,12 @@ use super::Document;
 pub enum Edit {
     /// The batch is now this.
     Batch(Arc<BatchSpec>),
+    /// The batch as a hand drew it, with what the stroke is called.
+    Draw(Arc<BatchSpec>, String),
     /// Another scheduler.
     Scheduler(String),
+    /// Other options, such as a row of the comparison has them.
+    Options(Box<PlanOptions>),
     /// Another strategy.
     Strategy(Strategy),
     /// Another way of POD's kernel.
@@ -29,6 +35,8 @@ pub enum Edit {
     Tile(Option<Tile>),
     /// Constant of `pat`'s rule.
     SplitConstant(f64),
+    /// Choices against the rules.
+    Forced(Vec<Forced>),
     /// State of L2 at the start of a run.
     L2(L2State),
     /// Another document, as opening a file brings one.
@@ -42,12 +50,15 @@ impl Edit {
         let options = &mut document.options;
         match self {
             Self::Batch(spec) => Self::Batch(replace(&mut document.spec, spec)),
+            Self::Draw(spec, name) => Self::Draw(replace(&mut document.spec, spec), name),
             Self::Scheduler(name) => Self::Scheduler(replace(&mut options.scheduler, name)),
+            Self::Options(all) => Self::Options(Box::new(replace(options, *all))),
             Self::Strategy(strategy) => Self::Strategy(replace(&mut options.strategy, strategy)),
             Self::Pod(choice) => Self::Pod(replace(&mut options.pod, choice)),
             Self::Device(device) => Self::Device(Box::new(replace(&mut options.device, *device))),
             Self::Tile(tile) => Self::Tile(replace(&mut options.tile, tile)),
             Self::SplitConstant(value) => Self::SplitConstant(replace(&mut options.pack.split_constant, value)),
+            Self::Forced(all) => Self::Forced(replace(&mut options.pack.forced, all)),
             Self::L2(state) => Self::L2(replace(&mut document.l2, state)),
             Self::Whole(other) => Self::Whole(Box::new(replace(document, *other))),
         }
@@ -62,14 +73,16 @@ impl Edit {
     pub fn changes_nothing(&self, document: &Document) -> bool {
         let options = &document.options;
         match self {
-            Self::Batch(spec) => *spec == document.spec,
+            Self::Batch(spec) | Self::Draw(spec, _) => *spec == document.spec,
             Self::Scheduler(name) => *name == options.scheduler,
+            Self::Options(all) => **all == *options,
             Self::Strategy(strategy) => *strategy == options.strategy,
             Self::Pod(choice) => *choice == options.pod,
             Self::Device(device) => **device == options.device,
             Self::Tile(tile) => *tile == options.tile,
             // By its bits, so that what comes back is what was there.
             Self::SplitConstant(value) => value.to_bits() == options.pack.split_constant.to_bits(),
+            Self::Forced(all) => *all == options.pack.forced,
             Self::L2(state) => *state == document.l2,
             Self::Whole(other) => **other == *document,
         }
@@ -79,13 +92,16 @@ impl Edit {
     pub fn name(&self, before: &Document) -> String {
         match self {
             Self::Batch(spec) => of_batch(&before.spec, spec),
+            Self::Draw(_, name) => name.clone(),
             Self::Scheduler(name) => format!("scheduler {name}"),
+            Self::Options(all) => format!("adopt {} · {}", all.scheduler, all.strategy.name()),
             Self::Strategy(strategy) => format!("strategy {}", strategy.name()),
             Self::Pod(choice) => format!("POD {}", choice.name()),
             Self::Device(device) => format!("device {}", device.name),
             Self::Tile(Some(tile)) => format!("tile {tile}"),
             Self::Tile(None) => "tile by rule".to_owned(),
             Self::SplitConstant(value) => format!("split constant {value:.2}"),
+            Self::Forced(all) => of_forced(&before.options.pack.forced, all),
             Self::L2(state) => format!("{} L2", state.name()),
             Self::Whole(other) => format!("opening of {}", named(&other.spec)),
         }
@@ -94,6 +110,22 @@ impl Edit {
 
 fn named(spec: &BatchSpec) -> &str {
     if spec.name.is_empty() { "a batch without a name" } else { &spec.name }
+}
+
+/// The choice that is new, or that the rules have again.
+fn of_forced(before: &[Forced], after: &[Forced]) -> String {
+    let told = |forced: &Forced| match forced {
+        Forced::Sharing { child, split: true } => format!("split node {} off", child.0),
+        Forced::Sharing { child, split: false } => format!("merge node {} with its parent", child.0),
+        Forced::Tile { pack, tile } => format!("tile {tile} for pack {}", pack.0),
+    };
+    match after.iter().find(|forced| !before.contains(forced)) {
+        Some(new) => told(new),
+        None => match before.iter().filter(|forced| !after.contains(forced)).collect::<Vec<_>>().as_slice() {
+            [one] => format!("leave to the rule: {}", told(one)),
+            _ => "leave all choices to the rules".to_owned(),
+        },
+    }
 }
 
 /// What of a batch is another.

@@ -37,7 +37,13 @@ impl History {
         self.redo.clear();
         match self.undo.last_mut() {
             // The step goes back to where the gesture began.
-            Some(last) if gesture.is_some() && last.gesture == gesture && last.edit.is_like(&back) => last.name = name,
+            Some(last) if gesture.is_some() && last.gesture == gesture && last.edit.is_like(&back) => {
+                last.name = name;
+                // A drag that came back to where it began is no step.
+                if last.edit.changes_nothing(document) {
+                    self.undo.pop();
+                }
+            }
             _ => self.undo.push(Step { name, edit: back, gesture }),
         }
         if self.undo.len() > KEPT {
@@ -86,10 +92,12 @@ mod tests {
     use std::sync::Arc;
 
     use engine::capture::L2State;
+    use engine::pack::Forced;
     use engine::plan::Strategy as Launching;
     use engine::plan::hybrid::PodChoice;
     use engine::session::PlanOptions;
     use engine::tile::Tile;
+    use engine::units::NodeIdx;
     use engine::workload::{AttentionShape, BatchSpec, NodeSpec};
     use proptest::prelude::*;
 
@@ -128,6 +136,10 @@ mod tests {
                 .prop_map(|tile| Edit::Tile(tile.map(|(m, n)| Tile { m: 16 << m, n: 16 << n }))),
             prop_oneof![Just(0.1 + 0.2), Just(-0.0), Just(0.0), 0.01..1000.0_f64].prop_map(Edit::SplitConstant),
             prop_oneof![Just(L2State::Cold), Just(L2State::Warm)].prop_map(Edit::L2),
+            (0..9_u32, any::<bool>())
+                .prop_map(|(node, split)| { Edit::Forced(vec![Forced::Sharing { child: NodeIdx(node), split }]) }),
+            (0..9_usize, 1..900_u64)
+                .prop_map(|(of, tokens)| { Edit::Draw(Arc::new(batch(of, tokens)), "a stroke".to_owned()) }),
             (0..99_usize, 1..9_000_u64).prop_map(|(of, tokens)| {
                 Edit::Whole(Box::new(Document { spec: Arc::new(batch(of, tokens)), ..document() }))
             }),

@@ -7,6 +7,7 @@
 //!
 //! Whatever changes a plan or its run is an edit here, so that all of it can be taken back.
 
+pub mod drawing;
 pub mod edit;
 pub mod history;
 mod stored;

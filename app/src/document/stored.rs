@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use engine::capture::L2State;
 use engine::hw::Device;
+use engine::pack::Forced;
 use engine::plan::Strategy;
 use engine::session::{Auto, PlanOptions};
 use engine::tile::Tile;
@@ -25,6 +26,8 @@ struct Stored {
     device: Device,
     tile: Option<Tile>,
     split_constant: f64,
+    #[serde(default)]
+    forced: Vec<Forced>,
     pod: String,
     explain: bool,
     l2: L2State,
@@ -46,6 +49,7 @@ impl Document {
             device: options.device.clone(),
             tile: options.tile,
             split_constant: options.pack.split_constant,
+            forced: options.pack.forced.clone(),
             pod: options.pod.name().to_owned(),
             explain: options.explain,
             l2: self.l2,
@@ -72,12 +76,15 @@ impl Document {
             ..PlanOptions::new(&stored.device)
         };
         options.pack.split_constant = stored.split_constant;
+        options.pack.forced = stored.forced;
         Ok(Self { spec: Arc::new(stored.batch), options, l2: stored.l2 })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::units::NodeIdx;
+
     use super::*;
 
     #[test]
@@ -87,6 +94,7 @@ mod tests {
             let mut options = PlanOptions::new(device);
             options.pack.split_constant = 0.1 + 0.2;
             options.tile = Some(Tile { m: 64, n: 32 });
+            options.pack.forced = vec![Forced::Sharing { child: NodeIdx(3), split: true }];
             let document = Document { spec: Arc::new(spec), options, l2: L2State::Warm };
             let text = document.to_ron().unwrap();
             assert_eq!(Document::from_ron(&text).unwrap(), document, "{}", sample.key);

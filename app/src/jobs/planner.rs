@@ -223,7 +223,7 @@ fn compare(job: &Job, tell: &dyn Fn(Told) -> bool) -> bool {
         let outcome = match mishap::catch(|| run(&document.spec, way, document.l2, &job.cancel)) {
             Err(mishap) => Err(by_our_fault(&mishap)),
             Ok(Ok((_, Some(problem)))) => Err(problem),
-            Ok(Ok((Shown { simulated: Some(run), traffic, .. }, None))) => Ok(Way { run, issued: traffic.issued() }),
+            Ok(Ok((Shown { simulated: Some(run), traffic, .. }, None))) => Ok(Way { run, traffic }),
             Ok(Ok(_)) => Err("the batch is empty".to_owned()),
             Ok(Err(engine::Error::Cancelled)) => return tell(Told::Cancelled),
             Ok(Err(error)) => Err(error.to_string()),

@@ -103,8 +103,41 @@ pub fn timeline_svg(capture: &Capture, damage: &Damage) -> String {
     window_svg(capture, damage, None)
 }
 
+/// The timeline with where its lanes lie, for the moments of an animation.
+pub(super) struct Placed {
+    /// The picture.
+    pub(super) svg: String,
+    /// The picture with its lanes and counters drawn back.
+    pub(super) veil: String,
+    /// Where lanes and counters lie.
+    pub(super) area: Rect,
+    /// Nanoseconds that the area is wide.
+    pub(super) end: f64,
+}
+
+/// Draws the timeline for an animation.
+pub(super) fn placed(capture: &Capture, damage: &Damage) -> Placed {
+    let end = capture.makespan().as_f64().max(1.0);
+    let (body, area, height) = drawn(capture, damage, (0.0, end));
+    let mut veil = body.clone();
+    let fill = hex(tokens(false).canvas);
+    let (x, y, width, tall) = (area.left(), area.top(), area.width(), area.height());
+    let _ = writeln!(
+        veil,
+        r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{tall:.1}" fill="{fill}" fill-opacity="0.78"/>"#
+    );
+    Placed { svg: document(height, &body), veil: document(height, &veil), area, end }
+}
+
 /// The same of a stretch of time, in nanoseconds; of all where there is none.
 pub fn window_svg(capture: &Capture, damage: &Damage, window: Option<(f64, f64)>) -> String {
+    let window = window.unwrap_or((0.0, capture.makespan().as_f64().max(1.0)));
+    let (body, _, height) = drawn(capture, damage, window);
+    document(height, &body)
+}
+
+/// The body of the picture, where its lanes and counters lie, and its height.
+fn drawn(capture: &Capture, damage: &Damage, window: (f64, f64)) -> (String, Rect, f32) {
     let t = tokens(false);
     let mut body = String::new();
     text(&mut body, LEFT, 26.0, 15, t.text, &title(capture));
@@ -115,11 +148,11 @@ pub fn window_svg(capture: &Capture, damage: &Damage, window: Option<(f64, f64)>
     text(&mut body, 8.0, area.top() + 10.0, 11, t.faint, "SM 0");
     let last = format!("SM {}", capture.provenance.sm_count.saturating_sub(1));
     text(&mut body, 8.0, area.bottom(), 11, t.faint, &last);
-    let window = window.unwrap_or((0.0, capture.makespan().as_f64().max(1.0)));
     lanes(&mut body, t, (capture, damage), area, window);
     let under = Rect::from_min_size(pos2(LEFT, area.bottom() + 24.0), vec2(area.width(), 0.0));
     let bottom = counters(&mut body, t, capture, under, window);
-    document(bottom + 6.0, &body)
+    let all = area.with_max_y(if bottom > under.top() { bottom - 18.0 } else { area.bottom() });
+    (body, all, bottom + 6.0)
 }
 
 /// Throughputs and shares under the lanes, on their axis; returns where they end.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::metrics::Differences;
-use engine::units::Bytes;
+use engine::metrics::{Differences, Traffic};
 
 use super::run::Run;
 
@@ -12,8 +11,8 @@ use super::run::Run;
 pub struct Way {
     /// The run.
     pub run: Arc<Run>,
-    /// Bytes that its CTAs issue.
-    pub issued: Bytes,
+    /// Bytes by kind, of its plan.
+    pub traffic: Traffic,
 }
 
 /// One way of running the batch, beside others.

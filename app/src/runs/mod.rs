@@ -4,5 +4,6 @@ pub mod compared;
 pub mod damage;
 pub mod headline;
 pub mod measurement;
+pub mod now;
 pub mod run;
 pub mod shown;

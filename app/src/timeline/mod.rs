@@ -8,4 +8,5 @@ pub mod gaps;
 pub mod lanes;
 pub mod layout;
 pub mod marks;
+pub mod playback;
 pub mod strips;

@@ -20,9 +20,11 @@ use crate::jobs::planner::Worker;
 use crate::jobs::state::{JobId, Measuring, Work};
 use crate::jobs::{machine, mishap};
 use crate::runs::compared::Compared;
+use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::timeline::axis::Axis;
 use crate::timeline::marks::Marks;
+use crate::timeline::playback::Playback;
 use crate::window::chrome;
 use crate::window::command::Command;
 use crate::window::commands::table::pressed;
@@ -31,6 +33,7 @@ use crate::window::frame::{Frame, Level};
 use crate::window::guard::Guard;
 use crate::window::open::Opening;
 use crate::window::panel::{Panel, Part};
+use crate::window::panels::tree;
 use crate::window::selection::{Lit, Selection};
 use crate::window::session::Keeper;
 use crate::{samples, theme};
@@ -44,6 +47,8 @@ pub struct App {
     pub(super) keeper: Option<Keeper>,
     /// The drag or the field that edits of this frame belong to.
     pub(super) gesture: Option<Gesture>,
+    /// The run before the gesture that goes on.
+    pub(super) ghost: Option<Arc<Run>>,
     pub(super) shown: Option<Box<Shown>>,
     pub(super) compared: Vec<Compared>,
     pub(super) engine: Engine,
@@ -105,6 +110,7 @@ impl App {
             capture: None,
             keeper: None,
             gesture: None,
+            ghost: None,
             shown: None,
             compared: Vec::new(),
             engine,
@@ -151,6 +157,16 @@ impl App {
     /// What of time and SMs the timeline shows.
     pub fn axis(&self) -> &Axis {
         &self.states.timeline.axis
+    }
+
+    /// The canvas of the prefix tree.
+    pub fn canvas(&self) -> &tree::State {
+        &self.states.tree
+    }
+
+    /// Where playback stands.
+    pub fn playback(&self) -> &Playback {
+        &self.states.playback.playback
     }
 
     /// Times that were marked.
@@ -206,8 +222,10 @@ impl App {
             self.guarded(|app| app.apply(ctx, command));
         }
         self.guarded(Self::find_bounds);
+        self.guarded(|app| app.play_on(ctx));
         if self.gesture.is_none() {
             self.history.seal();
+            self.ghost = None;
         }
         let failed = self.guard.untold();
         self.log.extend(failed.into_iter().map(|text| (Level::Error, text)));
@@ -241,7 +259,9 @@ impl App {
             spec: &self.document.spec,
             options: &self.document.options,
             shown: self.shown.as_deref(),
+            ghost: self.ghost.as_deref(),
             stale: self.shown_of != Some(self.newest),
+            now: self.states.playback.now(self.shown.as_deref(), self.states.timeline.sources),
             compared: &self.compared,
             kept: &self.gpu.kept,
             selected: self.lit(self.selected),
@@ -273,7 +293,7 @@ impl App {
             });
         });
         guard.edge(ui, &frame, Part::Overlays, |ui| chrome::windows(ui, &frame, &mut self.chrome));
-        self.gesture = gesture(ui.ctx());
+        self.gesture = gesture(ui.ctx()).or_else(|| self.states.tree.gesture(ui.input(|input| input.time)));
         // What was sent while drawing is done by the next logic pass, without waiting for another event.
         if self.commands.get_mut().iter().any(|command| !matches!(command, Command::Hover(_))) {
             ui.ctx().request_repaint();

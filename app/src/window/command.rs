@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use engine::capture::L2State;
+use engine::pack::Forced;
 use engine::plan::Strategy;
 use engine::plan::hybrid::PodChoice;
 use engine::tile::Tile;
+use engine::units::NodeIdx;
 use engine::workload::BatchSpec;
 
 use crate::window::commands::table::Action;
@@ -19,8 +21,24 @@ pub enum Command {
     Act(Action),
     /// The batch is now this.
     Edit(Box<BatchSpec>),
+    /// The batch as a stroke left it.
+    Draw {
+        /// The batch.
+        spec: Box<BatchSpec>,
+        /// What the stroke is called.
+        name: String,
+        /// The node that is in the hand then.
+        node: Option<NodeIdx>,
+    },
     /// Another scheduler.
     Scheduler(String),
+    /// Another scheduler and strategy at once, as a row of the comparison has them.
+    Adopt {
+        /// Name of the scheduler.
+        scheduler: String,
+        /// The strategy.
+        strategy: Strategy,
+    },
     /// Another strategy.
     Strategy(Strategy),
     /// Take a way of POD's kernel.
@@ -31,6 +49,10 @@ pub enum Command {
     Tile(Option<Tile>),
     /// Constant of `pat`'s rule.
     SplitConstant(f64),
+    /// Take a choice against its rule.
+    Force(Forced),
+    /// Leave all choices to the rules.
+    Unforce,
     /// Select.
     Select(Selection),
     /// Select, and go there in the timeline.

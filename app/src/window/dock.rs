@@ -7,13 +7,19 @@ use super::frame::Frame;
 use super::guard::Guard;
 use super::panel::Panel;
 use super::panels::{
-    batch, bubbles, compare, differences, inspector, log, memory, packs, roofline, timeline, traffic, tree,
+    batch, bubbles, compare, decisions, differences, inspector, log, memory, packs, plan, playback, roofline, tiles,
+    timeline, traffic, tree,
 };
 
 /// State of the panels.
 #[derive(Debug, Default)]
 pub(super) struct PanelStates {
+    pub(super) tree: tree::State,
     pub(super) packs: packs::State,
+    pub(super) decisions: decisions::State,
+    pub(super) tiles: tiles::State,
+    pub(super) plan: plan::State,
+    pub(super) playback: playback::State,
     pub(super) timeline: timeline::State,
     pub(super) bubbles: bubbles::State,
     pub(super) compare: compare::State,
@@ -24,7 +30,12 @@ impl PanelStates {
     /// Forgets the state of a panel: one that panicked may have left it half changed.
     pub(super) fn reset(&mut self, panel: Panel) {
         match panel {
+            Panel::Tree => self.tree = tree::State::default(),
             Panel::Packs => self.packs = packs::State::default(),
+            Panel::Decisions => self.decisions = decisions::State::default(),
+            Panel::Tiles => self.tiles = tiles::State::default(),
+            Panel::Plan => self.plan = plan::State::default(),
+            Panel::Playback => self.playback = playback::State::default(),
             Panel::Timeline => self.timeline = timeline::State::default(),
             Panel::Bubbles => self.bubbles = bubbles::State::default(),
             Panel::Compare => self.compare = compare::State::default(),
@@ -70,13 +81,20 @@ fn draw(ui: &mut Ui, frame: &Frame<'_>, states: &mut PanelStates, panel: Panel) 
     crate::jobs::mishap::trip(frame.spec, panel.title());
     match panel {
         Panel::Batch => batch::show(ui, frame),
-        Panel::Tree => tree::show(ui, frame),
+        Panel::Tree => tree::show(ui, frame, &mut states.tree),
         Panel::Packs => packs::show(ui, frame, &mut states.packs),
+        Panel::Decisions => decisions::show(ui, frame, &mut states.decisions),
+        Panel::Tiles => tiles::show(ui, frame, &mut states.tiles),
+        Panel::Plan => plan::show(ui, frame, &mut states.plan),
+        Panel::Playback => {
+            let of = (states.timeline.sources, states.timeline.axis.range);
+            playback::show(ui, frame, &mut states.playback, of);
+        }
         Panel::Timeline => timeline::show(ui, frame, &mut states.timeline),
         Panel::Traffic => traffic::show(ui, frame),
         Panel::Memory => memory::show(ui, frame),
         Panel::Roofline => roofline::show(ui, frame),
-        Panel::Compare => compare::show(ui, frame, &mut states.compare),
+        Panel::Compare => compare::show(ui, frame, &mut states.compare, &mut states.timeline.axis),
         Panel::Differences => differences::show(ui, frame, &mut states.differences),
         Panel::Inspector => inspector::show(ui, frame),
         Panel::Bubbles => bubbles::show(ui, frame, &mut states.bubbles),
@@ -93,8 +111,8 @@ pub(super) fn default_dock() -> Tree<Panel> {
     };
     let left = tabs(&[Panel::Batch]);
     let tree = tabs(&[Panel::Tree]);
-    let packs = tabs(&[Panel::Packs]);
-    let time = tabs(&[Panel::Timeline, Panel::Compare, Panel::Differences]);
+    let packs = tabs(&[Panel::Packs, Panel::Decisions, Panel::Tiles, Panel::Plan]);
+    let time = tabs(&[Panel::Timeline, Panel::Playback, Panel::Compare, Panel::Differences]);
     let inspector = tabs(&[Panel::Inspector, Panel::Bubbles, Panel::Log]);
     let traffic = tabs(&[Panel::Traffic, Panel::Memory, Panel::Roofline]);
     let mut linear = |dir, children: Vec<(TileId, f32)>| {

@@ -9,6 +9,8 @@ use engine::workload::BatchSpec;
 
 use crate::runs::compared::Compared;
 use crate::runs::measurement::Measurement;
+use crate::runs::now::Now;
+use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::Tokens;
 use crate::timeline::colour::entity_colour;
@@ -38,6 +40,10 @@ pub struct Frame<'a> {
     pub shown: Option<&'a Shown>,
     /// Whether that is older than the batch as edited.
     pub stale: bool,
+    /// The run before the gesture that goes on.
+    pub ghost: Option<&'a Run>,
+    /// The moment of playback, while that is on.
+    pub now: Option<Now>,
     /// Ways side by side.
     pub compared: &'a [Compared],
     /// Measured runs of this and of earlier plans, newest last.

@@ -9,6 +9,12 @@ pub enum Panel {
     Tree,
     /// The packs.
     Packs,
+    /// Every choice of the plan.
+    Decisions,
+    /// The grid of tiles.
+    Tiles,
+    /// Launches, streams, waits.
+    Plan,
     /// CTAs over time.
     Timeline,
     /// Bytes.
@@ -17,6 +23,8 @@ pub enum Panel {
     Memory,
     /// Work against bytes.
     Roofline,
+    /// One moment in all views, and the SMs at it.
+    Playback,
     /// Ways of running side by side.
     Compare,
     /// Measured and simulated run, CTA by CTA.
@@ -31,14 +39,18 @@ pub enum Panel {
 
 impl Panel {
     /// All of them, in the order of menus.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::Batch,
         Self::Tree,
         Self::Packs,
+        Self::Decisions,
+        Self::Tiles,
+        Self::Plan,
         Self::Timeline,
         Self::Traffic,
         Self::Memory,
         Self::Roofline,
+        Self::Playback,
         Self::Compare,
         Self::Differences,
         Self::Inspector,
@@ -52,10 +64,14 @@ impl Panel {
             Self::Batch => "Batch",
             Self::Tree => "Prefix tree",
             Self::Packs => "Packs",
+            Self::Decisions => "Decisions",
+            Self::Tiles => "Tiles",
+            Self::Plan => "Plan",
             Self::Timeline => "Timeline",
             Self::Traffic => "Traffic",
             Self::Memory => "Memory",
             Self::Roofline => "Roofline",
+            Self::Playback => "Playback",
             Self::Compare => "Compare",
             Self::Differences => "Differences",
             Self::Inspector => "Inspector",

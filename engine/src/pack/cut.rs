@@ -1,7 +1,7 @@
 //! Walking the tree and writing packs: which children leave a node, and the queries that stay, cut to
 //! the tallest tile.
 
-use crate::decision::Decision;
+use crate::decision::{BY_HAND, Decision};
 use crate::pack::{Pack, PackInput, Packing};
 use crate::units::{NodeIdx, QueryIdx, Tokens};
 
@@ -104,9 +104,14 @@ pub(super) fn walk(
         for child in tree.children(node) {
             let queries = tree.node(*child).query_count();
             let parting = Parting { node, child: *child, blocks_begin, tokens, remaining, queries };
-            let split = splits(&parting);
+            let forced = input.options.forced_split(*child);
+            let split = forced.unwrap_or_else(|| splits(&parting));
             if input.explain {
-                emitter.packing.decisions.push(explain(&parting, split));
+                let mut decision = explain(&parting, split);
+                if forced.is_some() {
+                    decision.rule = format!("{BY_HAND}; by the rule {}", decision.rule).into();
+                }
+                emitter.packing.decisions.push(decision);
             }
             if split {
                 emitter.add(tree.queries(*child));

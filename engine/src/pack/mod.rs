@@ -24,7 +24,7 @@ mod vllm_cascade;
 
 pub use coverage::coverage;
 pub use splits::{Waves, cut_for_queue, cut_into, cut_rows};
-pub use types::{CtaOrder, Imposed, MergeShape, Pack, PackInput, PackOptions, Packing, Phase, Scheduler};
+pub use types::{CtaOrder, Forced, Imposed, MergeShape, Pack, PackInput, PackOptions, Packing, Phase, Scheduler};
 
 use crate::error::{Error, Result};
 

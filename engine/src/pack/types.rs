@@ -6,7 +6,7 @@ use crate::decision::DecisionLog;
 use crate::error::Result;
 use crate::hw::Device;
 use crate::tile::{Tile, TileSet};
-use crate::units::{NodeIdx, QueryIdx, Tokens};
+use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 use crate::workload::{Batch, PartialForm, PrefixTree};
 
 /// A pack: queries that read one run of KV blocks together. One CTA a KV head computes it.
@@ -164,16 +164,66 @@ impl PackInput<'_> {
     }
 }
 
-/// Constants of the schedulers' rules that a person may turn.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A choice that a person takes against the rule. One about what a tree or a packing has not is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Forced {
+    /// A child is split off from its parent, or merged with it; for schedulers that decide child by child.
+    Sharing {
+        /// The child.
+        child: NodeIdx,
+        /// Split off.
+        split: bool,
+    },
+    /// A pack gets this tile, where it holds the rows of the pack, and system and kernel leave the choice.
+    Tile {
+        /// The pack.
+        pack: PackIdx,
+        /// Its tile.
+        tile: Tile,
+    },
+}
+
+impl Forced {
+    /// Whether both are about the same choice.
+    pub fn is_about_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sharing { child: own, .. }, Self::Sharing { child: other, .. }) => own == other,
+            (Self::Tile { pack: own, .. }, Self::Tile { pack: other, .. }) => own == other,
+            _ => false,
+        }
+    }
+}
+
+/// Constants of the schedulers' rules that a person may turn, and choices that go before the rules.
+#[derive(Clone, Debug, PartialEq)]
 pub struct PackOptions {
     /// `pat`: a child is split off when `split_constant · s_child < parent's tokens`. The paper has 4.
     pub split_constant: f64,
+    /// Choices against the rules.
+    pub forced: Vec<Forced>,
+}
+
+impl PackOptions {
+    /// Whether a child is to be split off, where a person says so.
+    pub fn forced_split(&self, of: NodeIdx) -> Option<bool> {
+        self.forced.iter().find_map(|forced| match forced {
+            Forced::Sharing { child, split } if *child == of => Some(*split),
+            _ => None,
+        })
+    }
+
+    /// The tile of a pack, where a person says so.
+    pub fn forced_tile(&self, of: PackIdx) -> Option<Tile> {
+        self.forced.iter().find_map(|forced| match forced {
+            Forced::Tile { pack, tile } if *pack == of => Some(*tile),
+            _ => None,
+        })
+    }
 }
 
 impl Default for PackOptions {
     fn default() -> Self {
-        Self { split_constant: 4.0 }
+        Self { split_constant: 4.0, forced: Vec::new() }
     }
 }
 

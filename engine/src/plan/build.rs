@@ -10,7 +10,7 @@
 //!
 //! Where a system prescribes its launches, `serial` and `streams` build those instead (`imposed`).
 
-use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
+use crate::decision::{BY_HAND, Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::{Error, Result};
 use crate::pack::{CtaOrder, Imposed, Pack, PackInput, Packing, Phase};
 use crate::plan::imposed::imposed_launches;
@@ -47,7 +47,8 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
     let mut phases = imposed.into_iter().flat_map(|imposed| &imposed.phases).peekable();
     for pack in &packing.packs {
         while phases.next_if(|phase| phase.packs_end as usize <= packs.len()).is_some() {}
-        let tile = tile_of(input, pack, phases.peek().copied(), choice.rule);
+        let mut tile = tile_of(input, pack, phases.peek().copied(), choice.rule);
+        tile.force(input, PackIdx::from(packs.len()), phases.peek().is_some_and(|phase| phase.tile.is_some()));
         if choice.explain {
             decisions.push(explain_tile(input, PackIdx::from(packs.len()), pack, &tile));
         }
@@ -130,6 +131,20 @@ struct Tiled {
     reason: &'static str,
     /// See [`tile::TileChoice::from_tokens`].
     from_tokens: Option<u64>,
+}
+
+impl Tiled {
+    /// Takes the tile that a person chose, where nothing prescribes one and it holds the rows.
+    fn force(&mut self, input: &PackInput<'_>, pack: PackIdx, prescribed: bool) {
+        let forced = input.options.forced_tile(pack).filter(|_| !prescribed && input.fixed_tile.is_none());
+        let Some(tile) = forced.filter(|tile| tile.m >= self.rows && input.tiles.feasible().contains(tile)) else {
+            return;
+        };
+        if !self.others.contains(&self.tile) {
+            self.others.push(self.tile);
+        }
+        (self.tile, self.reason, self.from_tokens) = (tile, BY_HAND, None);
+    }
 }
 
 fn tile_of(input: &PackInput<'_>, pack: &Pack, phase: Option<&Phase>, rule: TileRule) -> Tiled {

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::args::{ExportArgs, ImportArgs};
 use crate::cli::fault::{Fault, Outcome};
 use crate::cli::{files, input, output};
-use crate::picture::{png, timeline};
+use crate::picture::{animation, png, timeline};
 use crate::runs::damage::Damage;
 
 /// `import`: any batch form to a batch file.
@@ -45,6 +45,9 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
         let svg = timeline::timeline_svg(&loaded.capture, &Damage::of(&loaded));
         add_pictures(&mut outputs, &svg, args.svg.as_deref(), args.png.as_deref())?;
     }
+    if let Some(path) = &args.animation {
+        add_animation(&mut outputs, &loaded, path)?;
+    }
     if let Some(path) = &args.perfetto {
         let trace = |out: &mut dyn Write| write_perfetto(out, &loaded);
         outputs.add_with(path, "writing the trace", trace)?;
@@ -59,6 +62,17 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn add_animation(outputs: &mut Outputs, loaded: &Loaded, path: &Path) -> Outcome<()> {
+    if !animation::is_wanted(path) {
+        let name = path.display();
+        return Err(Fault::input(format!("--animation {name}: only APNG is written"), "end the name in .apng"));
+    }
+    let bytes = animation::animation(&loaded.capture, &Damage::of(loaded))
+        .map_err(|error| Fault::input(format!("{error:#}"), "please report it"))?;
+    outputs.add(path, "writing the animation", &bytes)?;
+    Ok(())
 }
 
 /// Adds a picture in the forms that are asked for.

@@ -59,14 +59,18 @@ fn add_figures(entry: &mut Value, model: &Model) {
 }
 
 /// The views of the window.
-const PANELS: [(&str, &str); 11] = [
+const PANELS: [(&str, &str); 15] = [
     ("batch", "The requests as text and numbers, to edit."),
-    ("tree", "The prefix tree: who shares which tokens."),
+    ("tree", "The prefix tree as a canvas on which the batch is drawn."),
     ("packs", "Packs with their tile and the reason for it."),
+    ("decisions", "Every choice with its ways, what it cost by the model, and buttons to try another."),
+    ("tiles", "The grid of tiles of the device, and which constraint each one fails."),
+    ("plan", "Launches, streams, waits, order and merge, one step at a time."),
     ("timeline", "Every CTA on every SM, bubbles named; throughputs and activity below."),
     ("traffic", "Bytes as issued and compulsory, by kind."),
     ("memory", "What L2 serves and what comes from DRAM; modelled bytes beside measured ones."),
     ("roofline", "Plan, kernels and tile classes under the GPU's limits."),
+    ("playback", "One moment in all views: the scheduler's choices, then what each slot of each SM does."),
     ("compare", "The run against serial, streams and fused."),
     ("differences", "Measured and simulated run, CTA by CTA."),
     ("inspector", "Everything about what is selected."),

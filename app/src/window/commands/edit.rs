@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::plan::Strategy;
+use engine::session::{Auto, PlanOptions};
 use engine::workload::{BatchSpec, Scene};
 
 use crate::document::Document;
@@ -17,10 +18,21 @@ impl App {
         Some(match command {
             Command::Edit(spec) => Edit::Batch(Arc::from(spec)),
             Command::Scheduler(name) => Edit::Scheduler(name),
+            Command::Adopt { scheduler, strategy } => {
+                let options = self.document.options.clone();
+                Edit::Options(Box::new(PlanOptions { scheduler, strategy, auto: Auto::default(), ..options }))
+            }
             Command::Strategy(strategy) => Edit::Strategy(strategy),
             Command::Pod(choice) => Edit::Pod(choice),
             Command::Tile(tile) => Edit::Tile(tile),
             Command::SplitConstant(value) => Edit::SplitConstant(value),
+            Command::Force(choice) => {
+                let mut all = self.document.options.pack.forced.clone();
+                all.retain(|other| !other.is_about_the_same(&choice));
+                all.push(choice);
+                Edit::Forced(all)
+            }
+            Command::Unforce => Edit::Forced(Vec::new()),
             Command::L2(l2) => Edit::L2(l2),
             Command::Device(key) => match (engine::hw::find(&key), self.gpu.device()) {
                 (Ok(device), _) => Edit::Device(Box::new(device.clone())),
@@ -37,6 +49,9 @@ impl App {
     /// Edits the document and plans it; what changes nothing plans nothing.
     pub(in crate::window) fn edit(&mut self, edit: Edit) {
         if self.history.edit(&mut self.document, edit, self.gesture) {
+            if self.gesture.is_some() && self.ghost.is_none() {
+                self.ghost = self.shown.as_ref().and_then(|shown| shown.front().cloned());
+            }
             self.run();
         }
     }

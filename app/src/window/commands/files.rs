@@ -9,7 +9,7 @@ use engine::workload::BatchSpec;
 use crate::document::Document;
 use crate::document::edit::Edit;
 use crate::jobs::state::JobId;
-use crate::picture::{png, timeline};
+use crate::picture::{animation, png, timeline};
 use crate::runs::compared::Way;
 use crate::runs::headline;
 use crate::runs::shown::Shown;
@@ -52,7 +52,8 @@ impl App {
         }
     }
 
-    /// Writes the timeline as it is looked at as a picture: PNG where the name ends so, SVG else.
+    /// Writes the timeline as it is looked at as a picture: PNG where the name ends so, an animation of the whole run where
+    /// it ends in APNG, SVG else.
     pub(in crate::window) fn save_picture(&mut self, path: &Path) {
         let Some(run) = self.shown.as_ref().and_then(|shown| shown.runs(self.states.timeline.sources).next()) else {
             return self.fail("there is no run to make a picture of");
@@ -60,8 +61,16 @@ impl App {
         let view = self.states.timeline.axis.view(run.lanes.end);
         let window = self.states.timeline.axis.window.map(|_| (view.begin, view.end));
         let svg = timeline::window_svg(&run.capture, &run.damage, window);
+        if animation::is_wanted(path) {
+            let bytes = animation::animation(&run.capture, &run.damage).map_err(|error| format!("{error:#}"));
+            return self.wrote(path, bytes);
+        }
         let is_png = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
         let bytes = if is_png { png::png(&svg).map_err(|error| format!("{error:#}")) } else { Ok(svg.into_bytes()) };
+        self.wrote(path, bytes);
+    }
+
+    fn wrote(&mut self, path: &Path, bytes: Result<Vec<u8>, String>) {
         let doing = "writing the picture";
         let saved = bytes.and_then(|bytes| write_atomically(path, doing, &bytes).map_err(|error| error.to_string()));
         match saved {
@@ -92,11 +101,11 @@ impl App {
                 self.states.timeline.axis = Axis::default();
                 let measured = shown.measured.clone();
                 let planned = shown.planned.clone();
-                let issued = shown.traffic.issued();
+                let traffic = shown.traffic;
                 self.shown = Some(Box::new(shown));
                 if let Some(run) = measured {
                     self.log.push((Level::Info, format!("opened a capture: {}", headline::sentence(&run.capture))));
-                    self.keep(&planned, Way { run, issued });
+                    self.keep(&planned, Way { run, traffic });
                     self.attach();
                 }
             }

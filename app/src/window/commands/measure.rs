@@ -88,7 +88,7 @@ impl App {
         let warnings = run.capture.warnings.iter().map(|warning| (Level::Warning, warning.text.clone()));
         self.log.extend(warnings);
         let traffic = engine::metrics::traffic(&planned.plan, &planned.batch, &planned.tree);
-        self.keep(planned, Way { run, issued: traffic.issued() });
+        self.keep(planned, Way { run, traffic });
         if !self.attach() {
             let text = "the plan was edited meanwhile; the measured run is of the one before, and is kept in Compare";
             self.log.push((Level::Warning, text.to_owned()));

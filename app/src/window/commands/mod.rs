@@ -18,6 +18,7 @@ use super::app::App;
 use super::command::Command;
 use super::dock::default_dock;
 use super::panel::Panel;
+use super::panels::tree::Acted;
 use super::selection::Selection;
 use crate::document::edit::Edit;
 use crate::jobs::state::Work;
@@ -28,6 +29,12 @@ impl App {
         match command {
             Command::Act(action) => self.act(ctx, action),
             Command::Select(what) => self.selected = what,
+            Command::Draw { spec, name, node } => {
+                self.edit(Edit::Draw(Arc::from(spec), name));
+                if let Some(node) = node {
+                    self.selected = Selection::Node(node);
+                }
+            }
             Command::Reveal(what) => self.reveal(what),
             Command::Hover(what) => self.hovered = what,
             Command::OpenPath(path) => self.open_path(&path),
@@ -59,6 +66,14 @@ impl App {
     }
 
     fn act(&mut self, ctx: &Context, action: Action) {
+        match self.states.tree.act(action, &self.document.spec) {
+            Acted::Drew(command) => return self.apply(ctx, command),
+            Acted::Done => return,
+            Acted::No => {}
+        }
+        if self.play(action) {
+            return;
+        }
         if let Some(shown) = &self.shown
             && self.states.timeline.act(action, shown, self.selected)
         {
@@ -81,6 +96,9 @@ impl App {
             Action::Keys => self.chrome.keys = !self.chrome.keys,
             Action::Layout => self.dock = default_dock(),
             Action::Deselect if self.chrome.close() => {}
+            Action::Deselect if self.states.tree.is_drawing() => {
+                self.states.tree.cancel().into_iter().for_each(|command| self.apply(ctx, command));
+            }
             Action::Deselect if self.is_running() || self.is_measuring() => self.stop(),
             Action::Deselect => {
                 self.selected = Selection::None;

@@ -31,6 +31,56 @@ pub enum Action {
     Up,
     /// Down the chain.
     Down,
+    /// A new root in the tree.
+    NewRoot,
+    /// A new child of what is picked in the tree.
+    NewChild,
+    /// A new prefill chunk.
+    NewChunk,
+    /// Type the figures of what is picked.
+    Type,
+    /// Remove what is picked.
+    Remove,
+    /// Once more what is picked.
+    Duplicate,
+    /// A common prefix for what is picked.
+    Group,
+    /// Join what is picked.
+    Join,
+    /// Split the picked node in its middle.
+    Split,
+    /// One copy becomes a node of its own.
+    Part,
+    /// One block more.
+    Longer,
+    /// One block less.
+    Shorter,
+    /// One copy more.
+    MoreCopies,
+    /// One copy less.
+    FewerCopies,
+    /// Under the sibling before.
+    Indent,
+    /// Beside the parent.
+    Outdent,
+    /// The picked subtree fills the canvas.
+    ZoomTree,
+    /// The parent of that does.
+    ZoomTreeOut,
+    /// Up in the tree.
+    ArrowUp,
+    /// Down in the tree.
+    ArrowDown,
+    /// The sibling before in the tree.
+    ArrowLeft,
+    /// The sibling after in the tree.
+    ArrowRight,
+    /// Play or stop.
+    Play,
+    /// A wave on.
+    WaveOn,
+    /// A wave back.
+    WaveBack,
     /// Run again.
     Run,
     /// Run on the GPU.
@@ -83,6 +133,7 @@ const fn entry(action: Action, group: &'static str, name: &'static str, keys: Op
 }
 
 const PLAIN: Modifiers = Modifiers::NONE;
+const SHIFT: Modifiers = Modifiers::SHIFT;
 const CTRL: Modifiers = Modifiers::COMMAND;
 const CTRL_SHIFT: Modifiers = Modifiers::COMMAND.plus(Modifiers::SHIFT);
 
@@ -101,6 +152,38 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Run, "Run", "Plan and simulate again", Some((CTRL, Key::Enter))),
     entry(Action::RunGpu, "Run", RUN_GPU, Some((CTRL_SHIFT, Key::Enter))),
     entry(Action::Cancel, "Run", "Cancel", None),
+    entry(Action::NewRoot, "Tree", "New root", Some((SHIFT, Key::N))),
+    entry(Action::NewChild, "Tree", "New child", Some((PLAIN, Key::N))),
+    entry(Action::NewChunk, "Tree", "New prefill chunk", Some((SHIFT, Key::C))),
+    entry(Action::Type, "Tree", "Type tokens, copies, requests", Some((PLAIN, Key::Enter))),
+    entry(Action::Longer, "Tree", "One block more", Some((CTRL, Key::ArrowDown))),
+    entry(Action::Shorter, "Tree", "One block less", Some((CTRL, Key::ArrowUp))),
+    entry(Action::MoreCopies, "Tree", "One copy more", Some((CTRL, Key::ArrowRight))),
+    entry(Action::FewerCopies, "Tree", "One copy less", Some((CTRL, Key::ArrowLeft))),
+    entry(Action::Split, "Tree", "Split in the middle", Some((PLAIN, Key::K))),
+    entry(Action::Join, "Tree", "Join neighbours, copies, or a node with its only child", Some((PLAIN, Key::J))),
+    entry(Action::Group, "Tree", "Group under a new prefix", Some((CTRL, Key::G))),
+    entry(Action::Part, "Tree", "Part this copy from the others", Some((PLAIN, Key::U))),
+    entry(Action::Indent, "Tree", "Move under the sibling before", Some((SHIFT, Key::ArrowRight))),
+    entry(Action::Outdent, "Tree", "Move beside the parent", Some((SHIFT, Key::ArrowLeft))),
+    entry(Action::Duplicate, "Tree", "Duplicate", Some((CTRL, Key::D))),
+    entry(Action::Remove, "Tree", "Remove", Some((PLAIN, Key::Delete))),
+    entry(Action::ZoomTree, "Tree", "Zoom to the subtree", Some((PLAIN, Key::Z))),
+    entry(Action::ZoomTreeOut, "Tree", "Zoom out", Some((SHIFT, Key::Z))),
+    entry(Action::ArrowUp, "Tree", "To the parent, with the canvas clicked", Some((PLAIN, Key::ArrowUp))),
+    entry(Action::ArrowDown, "Tree", "To the first child", Some((PLAIN, Key::ArrowDown))),
+    entry(
+        Action::ArrowLeft,
+        "Tree",
+        "To the sibling before; without the canvas, a step of playback back",
+        Some((PLAIN, Key::ArrowLeft)),
+    ),
+    entry(
+        Action::ArrowRight,
+        "Tree",
+        "To the sibling after; without the canvas, a step of playback on",
+        Some((PLAIN, Key::ArrowRight)),
+    ),
     entry(Action::ZoomIn, "Timeline", "Zoom in", Some((PLAIN, Key::W))),
     entry(Action::ZoomOut, "Timeline", "Zoom out", Some((PLAIN, Key::S))),
     entry(Action::PanLeft, "Timeline", "Earlier", Some((PLAIN, Key::A))),
@@ -119,6 +202,9 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Next, "Timeline", "Next CTA of the lane", Some((PLAIN, Key::Period))),
     entry(Action::Up, "Timeline", "Up the chain: CTA, pack, node", Some((PLAIN, Key::OpenBracket))),
     entry(Action::Down, "Timeline", "Down the chain: node, pack, CTA", Some((PLAIN, Key::CloseBracket))),
+    entry(Action::Play, "Playback", "Play or pause", Some((PLAIN, Key::Space))),
+    entry(Action::WaveOn, "Playback", "A wave on", Some((PLAIN, Key::PageDown))),
+    entry(Action::WaveBack, "Playback", "A wave back", Some((PLAIN, Key::PageUp))),
     entry(Action::Sources, "View", "Timeline: measured, simulated or both", Some((PLAIN, Key::O))),
     entry(Action::Colour, "View", "Colour CTAs by pack or by tile", Some((PLAIN, Key::C))),
     entry(Action::Appearance, "View", "Theme: dark or light", None),
@@ -128,7 +214,7 @@ pub const COMMANDS: &[Entry] = &[
 ];
 
 /// Names of the menus in order.
-pub const GROUPS: [&str; 6] = ["File", "Edit", "Run", "Timeline", "View", "Help"];
+pub const GROUPS: [&str; 8] = ["File", "Edit", "Run", "Tree", "Timeline", "Playback", "View", "Help"];
 
 impl Entry {
     /// Keys as text, or nothing.

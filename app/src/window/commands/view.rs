@@ -4,10 +4,12 @@ use engine::capture::Source;
 use engine::units::{NodeIdx, PackIdx};
 
 use crate::runs::shown::{Shown, Sources};
+use crate::timeline::playback::Step;
 use crate::window::app::App;
 use crate::window::commands::table::Action;
 use crate::window::dock::default_dock;
 use crate::window::panel::{Panel, Part};
+use crate::window::panels::playback;
 use crate::window::selection::{Lit, Selection};
 
 impl App {
@@ -38,6 +40,34 @@ impl App {
             _ => None,
         };
         self.bounds = (self.selected, found.unwrap_or_default());
+    }
+
+    /// Playback goes on by the time since the frame before.
+    pub(in crate::window) fn play_on(&mut self, ctx: &egui::Context) {
+        let timeline = &self.states.timeline;
+        if let Some(shown) = self.shown.as_ref().filter(|_| self.states.playback.playback.plays) {
+            let extent = playback::State::extent(shown, timeline.sources, timeline.axis.range);
+            self.states.playback.playback.advance(f64::from(ctx.input(|input| input.stable_dt)), extent);
+            ctx.request_repaint();
+        }
+    }
+
+    /// Plays, stops or steps; false if the action is none of playback's.
+    pub(in crate::window) fn play(&mut self, action: Action) -> bool {
+        let of = (self.states.timeline.sources, self.states.timeline.axis.range);
+        let (by, forward) = match action {
+            Action::Play => (None, true),
+            Action::ArrowLeft | Action::ArrowRight => (Some(Step::Event), action == Action::ArrowRight),
+            Action::WaveBack | Action::WaveOn => (Some(Step::Wave), action == Action::WaveOn),
+            _ => return false,
+        };
+        if let Some(shown) = &self.shown {
+            match by {
+                Some(by) => self.states.playback.step(by, forward, shown, of),
+                None => self.states.playback.playback.toggle(playback::State::extent(shown, of.0, of.1)),
+            }
+        }
+        true
     }
 
     /// Both, then each alone.

@@ -1,13 +1,15 @@
 //! The batch: shape, tree, listed requests, samples, files. Every edit replans at once.
 
 use egui::{DragValue, RichText, ScrollArea, Ui};
-use engine::units::grouped;
-use engine::workload::{AttentionShape, BatchSpec, Dtype, Model, NodeSpec, RequestSpec};
+use engine::units::{NodeIdx, grouped};
+use engine::workload::{AttentionShape, BatchSpec, Dtype, Model, NodeSpec, RequestSpec, random_forest, random_hybrid};
 
+use crate::document::drawing::{Numbers, is_one_with_child};
 use crate::samples;
 use crate::window::command::Command;
 use crate::window::commands::table::Action;
 use crate::window::frame::Frame;
+use crate::window::selection::Selection;
 
 /// Most lines of a list that can be edited here.
 const MOST: usize = 200;
@@ -15,14 +17,15 @@ const MOST: usize = 200;
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     let mut spec = frame.spec.clone();
+    let numbers = Numbers::of(&spec);
     ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         header(ui, frame, &mut spec);
         ui.separator();
         shape(ui, &mut spec.shape);
         ui.separator();
-        roots(ui, frame, &mut spec);
+        roots(ui, frame, &mut spec, &numbers);
         ui.separator();
-        requests(ui, frame, &mut spec.requests);
+        requests(ui, frame, &mut spec, &numbers);
     });
     if spec != *frame.spec {
         frame.send(Command::Edit(Box::new(spec)));
@@ -40,6 +43,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
             }
         });
         shown.response.on_hover_text("open a sample");
+        random(ui, frame);
         if ui.button("Open…").clicked() {
             frame.send(Command::Act(Action::Open));
         }
@@ -62,6 +66,32 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     } else {
         ui.label(RichText::new(engine::units::counted(count, "request")).strong());
     }
+}
+
+/// Random batches by seed and number: the same pair gives the same batch everywhere.
+fn random(ui: &mut Ui, frame: &Frame<'_>) {
+    let memory = egui::Id::unique("seed of random batches");
+    let mut seed: u64 = ui.data(|data| data.get_temp(memory)).unwrap_or(1);
+    ui.menu_button("Random", |ui| {
+        ui.horizontal(|ui| {
+            let label = ui.label("seed").id;
+            ui.add(DragValue::new(&mut seed)).labelled_by(label);
+        });
+        let kinds: [(&str, fn(u64, u32) -> BatchSpec); 2] =
+            [("Decodes over prefix trees", random_forest), ("Prefill beside decodes", random_hybrid)];
+        for (name, make) in kinds {
+            if ui.button(name).clicked() {
+                let spec = Box::new(make(seed, 0));
+                frame.send(Command::Draw { spec, name: format!("random batch of seed {seed}"), node: None });
+                // The next click draws another one.
+                seed = seed.wrapping_add(1);
+                ui.close();
+            }
+        }
+    })
+    .response
+    .on_hover_text("a batch that nobody chose, by its seed");
+    ui.data_mut(|data| data.insert_temp(memory, seed));
 }
 
 fn counted(request: &RequestSpec) -> u64 {
@@ -165,11 +195,41 @@ fn pick(ui: &mut Ui, name: &str, value: &mut u32, of: &[u32]) {
     shown.response.labelled_by(label);
 }
 
-fn roots(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
+/// A row of the list: what it is on the canvas, by number, lights up there and here.
+fn lit(ui: &mut Ui, frame: &Frame<'_>, node: NodeIdx, row: impl FnOnce(&mut Ui)) {
+    let fill = match (frame.selected.has_node(node), frame.hovered.has_node(node)) {
+        (true, _) => ui.visuals().selection.bg_fill,
+        (_, true) => ui.visuals().faint_bg_color,
+        _ => egui::Color32::TRANSPARENT,
+    };
+    let drawn = egui::Frame::new().fill(fill).show(ui, |ui| ui.horizontal(row)).response;
+    if drawn.contains_pointer() {
+        frame.send(Command::Hover(Selection::Node(node)));
+    }
+}
+
+/// Width of the fields under the headings of the list of nodes.
+const FIELDS: [(&str, f32); 3] = [("copies", 48.0), ("tokens", 58.0), ("end here", 44.0)];
+
+fn headings(ui: &mut Ui, frame: &Frame<'_>) {
+    ui.horizontal(|ui| {
+        ui.add_space(22.0);
+        for (name, width) in FIELDS {
+            let text = RichText::new(name).small().color(frame.tokens.faint);
+            ui.add_sized([width, 12.0], egui::Label::new(text));
+        }
+    });
+}
+
+fn roots(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec, numbers: &Numbers) {
     ui.label(RichText::new("Prefix trees").strong());
+    if !spec.roots.is_empty() {
+        headings(ui, frame);
+    }
     let mut left = MOST;
     let block = u64::from(spec.shape.block_size);
-    nodes(ui, frame, &mut spec.roots, (0, block), &mut left);
+    let at = At { depth: 0, block, index: 0, number: 0 };
+    nodes(ui, frame, &mut spec.roots, numbers, at, &mut left);
     if left == 0 {
         ui.label(
             RichText::new(format!("The first {MOST} nodes; edit the rest in the file.")).color(frame.tokens.faint),
@@ -185,32 +245,54 @@ fn roots(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     }
 }
 
-fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize, u64), left: &mut usize) {
-    let (depth, block) = place;
+/// Where the first node of a list stands.
+#[derive(Clone, Copy)]
+struct At {
+    depth: usize,
+    /// Tokens of a block.
+    block: u64,
+    /// Position among all nodes.
+    index: usize,
+    /// Number in the tree of the plan.
+    number: u64,
+}
+
+fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, numbers: &Numbers, mut place: At, left: &mut usize) {
+    let At { depth, block, .. } = place;
     let mut remove = None;
     for (at, node) in list.iter_mut().enumerate() {
         if *left == 0 {
             return;
         }
         *left -= 1;
-        ui.horizontal(|ui| {
+        let own = numbers.all.get(place.index).copied().unwrap_or_default();
+        let number = NodeIdx(place.number.min(u64::from(u32::MAX)) as u32);
+        let below = place.number + u64::from(!is_one_with_child(node));
+        let (next_index, next_number) =
+            (place.index + own.nodes, place.number.saturating_add(own.numbers.saturating_mul(u64::from(node.repeat))));
+        lit(ui, frame, number, |ui| {
             ui.add_space(12.0 * depth.min(12) as f32);
-            let (swatch, _) = ui.allocate_exact_size(egui::vec2(4.0, 14.0), egui::Sense::hover());
-            ui.painter().rect_filled(swatch, 1.0, frame.tokens.line);
-            ui.add(field(&mut node.repeat).range(1..=10_000).suffix(" ×").speed(0.1)).on_hover_text("copies");
+            let (swatch, dot) = ui.allocate_exact_size(egui::vec2(10.0, 14.0), egui::Sense::click());
+            ui.painter().rect_filled(swatch.shrink2(egui::vec2(1.0, 2.0)), 2.0, frame.tokens.entity(number.0));
+            dot.widget_info(|| {
+                egui::WidgetInfo::labeled(egui::Role::Button, true, format!("select node {}", number.0))
+            });
+            frame.link(&dot, Selection::Node(number));
+            let copies = field(&mut node.repeat).range(1..=10_000).suffix(" ×").speed(0.1);
+            ui.add_sized([FIELDS[0].1, 18.0], copies).on_hover_text("copies");
             let step = if node.children.is_empty() { 1 } else { block };
             let mut units = node.tokens / step.max(1);
             let value = field(&mut units).range(1..=(1 << 20) / step.max(1)).speed(1.0);
             let value = value.custom_formatter(move |v, _| grouped((v as u64).saturating_mul(step))).custom_parser(
                 move |text| text.replace(',', "").parse::<f64>().ok().map(|tokens| (tokens / step as f64).round()),
             );
-            if ui.add(value).on_hover_text("tokens of this node; whole blocks above a leaf").changed() {
+            let tokens = ui.add_sized([FIELDS[1].1, 18.0], value);
+            if tokens.on_hover_text("tokens of this node; whole blocks above a leaf").changed() {
                 node.tokens = units.saturating_mul(step);
             }
             let mut ending = node.ending();
-            ui.label(RichText::new("end").color(frame.tokens.faint));
-            if ui.add(field(&mut ending).range(0..=10_000).speed(0.1)).on_hover_text("requests that end here").changed()
-            {
+            let ends = ui.add_sized([FIELDS[2].1, 18.0], field(&mut ending).range(0..=10_000).speed(0.1));
+            if ends.on_hover_text("requests that end here").changed() {
                 node.requests = Some(ending);
             }
             if ui.small_button("+").on_hover_text("add a child").clicked() {
@@ -222,18 +304,26 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, place: (usize
                 remove = Some(at);
             }
         });
-        nodes(ui, frame, &mut node.children, (depth + 1, block), left);
+        let first = At { depth: depth + 1, block, index: place.index + 1, number: below };
+        nodes(ui, frame, &mut node.children, numbers, first, left);
+        (place.index, place.number) = (next_index, next_number);
     }
     if let Some(at) = remove {
         list.remove(at);
     }
 }
 
-fn requests(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<RequestSpec>) {
+fn requests(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec, numbers: &Numbers) {
     ui.label(RichText::new("Other requests").strong());
     let mut remove = None;
+    let mut number = numbers.of_roots(&spec.roots);
+    let list = &mut spec.requests;
     for (at, request) in list.iter_mut().enumerate().take(MOST) {
-        ui.horizontal(|ui| {
+        let own = NodeIdx(number.min(u64::from(u32::MAX)) as u32);
+        if let RequestSpec::Decode { count, .. } = request {
+            number = number.saturating_add(u64::from(*count));
+        }
+        lit(ui, frame, own, |ui| {
             match request {
                 RequestSpec::Decode { kv, count } => {
                     ui.label("decode");

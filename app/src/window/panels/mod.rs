@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod bubbles;
 pub mod compare;
+pub mod decisions;
 pub mod differences;
 pub mod figures;
 pub mod inspector;
@@ -10,7 +11,10 @@ pub mod log;
 pub mod memory;
 pub mod packs;
 mod parts;
+pub mod plan;
+pub mod playback;
 pub mod roofline;
+pub mod tiles;
 pub mod timeline;
 pub mod traffic;
 pub mod tree;

@@ -2,8 +2,9 @@
 
 use egui::{RichText, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
+use engine::decision::{Choice, Subject};
 use engine::plan::{LaunchPlan, PrefillChunk};
-use engine::units::{PackIdx, counted, grouped};
+use engine::units::{NodeIdx, PackIdx, counted, grouped};
 
 use crate::runs::shown::Shown;
 use crate::timeline::lanes::Entity;
@@ -11,7 +12,7 @@ use crate::window::frame::Frame;
 use crate::window::panels::parts::{empty, no_run};
 use crate::window::selection::Selection;
 
-const TITLES: [&str; 7] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens"];
+const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "why this tile"];
 
 /// Sorting and filter.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub struct State {
     sort: usize,
     descending: bool,
     filter: String,
+    /// The selection that was scrolled to.
+    scrolled: Option<(Option<PackIdx>, Option<NodeIdx>)>,
 }
 
 fn key(shown: &Shown, pack: usize, column: usize) -> u64 {
@@ -70,15 +73,26 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         let text = format!("{} of {packs} · {}", grouped(order.len() as u64), counted(ctas, "attention CTA"));
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
+    // A click on a text is one on its row.
+    ui.style_mut().interaction.selectable_labels = false;
     let mut table = TableBuilder::new(ui)
         .id_salt("packs")
         .striped(true)
         .sense(Sense::click())
         .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
-    for width in [50.0, 44.0, 52.0, 40.0, 56.0, 78.0] {
+    let lit = (frame.selected.pack, frame.selected.node);
+    if state.scrolled != Some(lit) {
+        state.scrolled = Some(lit);
+        let is_lit = |at: &usize| frame.selected.has_pack(PackIdx::from(*at), plan.packs[*at].node);
+        if let Some(row) = order.iter().position(is_lit) {
+            table = table.scroll_to_row(row, Some(egui::Align::Center));
+        }
+    }
+    for width in [50.0, 44.0, 52.0, 40.0, 56.0, 78.0, 72.0] {
         table = table.column(Column::initial(width).at_least(36.0).clip(true));
     }
-    let table = table.column(Column::remainder().at_least(40.0)).auto_shrink(false);
+    let table = table.column(Column::remainder().at_least(40.0).clip(true)).auto_shrink(false);
+    let whys = whys(plan);
     table
         .header(20.0, |mut header| {
             for (column, title) in TITLES.into_iter().enumerate() {
@@ -96,7 +110,20 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
                 });
             }
         })
-        .body(|body| body.rows(19.0, order.len(), |row| pack_row(row, frame, shown, &order)));
+        .body(|body| body.rows(19.0, order.len(), |row| pack_row(row, frame, shown, (&order, &whys))));
+}
+
+/// The decision about the tile of each pack, by its place.
+fn whys(plan: &LaunchPlan) -> Vec<Option<u32>> {
+    let mut whys = vec![None; plan.packs.len()];
+    for (at, decision) in plan.decisions.iter().enumerate() {
+        if let (Choice::Tile, Subject::Pack(pack)) = (decision.choice, decision.subject)
+            && let Some(own) = whys.get_mut(pack.at())
+        {
+            *own = Some(at as u32);
+        }
+    }
+    whys
 }
 
 /// A prefill chunk in one line: it has no packs, but blocks of rows × ranges of KV.
@@ -119,12 +146,18 @@ fn prefill_chunk(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, chunk: &Pref
     });
 }
 
-fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, order: &[usize]) {
+fn pack_row(
+    mut row: egui_extras::TableRow<'_, '_>,
+    frame: &Frame<'_>,
+    shown: &Shown,
+    (order, whys): (&[usize], &[Option<u32>]),
+) {
     let at = order[row.index()];
     let pack = &shown.planned.plan.packs[at];
     let rows = pack.queries_len * shown.planned.plan.shape.group();
     row.set_selected(frame.selected.has_pack(PackIdx::from(at), pack.node));
-    row.set_hovered(frame.hovered.has_pack(PackIdx::from(at), pack.node));
+    let runs = frame.now.as_ref().is_some_and(|now| now.has_pack(PackIdx::from(at)));
+    row.set_hovered(runs || frame.hovered.has_pack(PackIdx::from(at), pack.node));
     row.col(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
         ui.painter().rect_filled(rect, 2.0, frame.entity_colour(shown, Entity::Pack(PackIdx::from(at))));
@@ -143,5 +176,13 @@ fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &S
         ui.label(format!("{:.0} %", share * 100.0));
     });
     row.col(|ui| _ = ui.label(pack.tokens.to_string()));
+    row.col(|ui| {
+        let why = whys[at].and_then(|why| shown.planned.plan.decisions.get(why as usize));
+        let text = why.map_or("not recorded", |why| why.rule.as_ref());
+        let label = ui.label(RichText::new(text).color(frame.tokens.faint));
+        if let Some(why) = why {
+            label.on_hover_text(why.sentence());
+        }
+    });
     frame.link(&row.response(), Selection::Pack(PackIdx::from(at)));
 }

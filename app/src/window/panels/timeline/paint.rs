@@ -10,6 +10,7 @@ use engine::metrics::BubbleCause;
 use engine::units::Nanos;
 
 use super::blocks::{self, Block};
+use crate::runs::now::Now;
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
@@ -112,6 +113,7 @@ pub(super) fn all(
         counters::paint(&painter, frame, (shown, run), &axis, strip, marks.pointer_at);
     }
     named(&painter, frame, &axis, (regions, &marks.named));
+    played(&painter, frame, &axis, regions);
     if let Some(x) = marks.pointer_at {
         painter.vline(x, regions.lanes.y_range(), Stroke::new(1.0, frame.tokens.faint.gamma_multiply(0.6)));
     }
@@ -225,6 +227,24 @@ fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>)
 }
 
 /// The selected bubble, with an arrow to each CTA that bounds it.
+/// The end of the run before the gesture that goes on, and the moment of playback: what is later is still to come.
+fn played(painter: &Painter, frame: &Frame<'_>, axis: &Layout, regions: &Regions) {
+    let t = frame.tokens;
+    let lanes = regions.lanes;
+    if let Some(before) = frame.ghost {
+        let x = axis.x(before.lanes.end as f64);
+        let line = [pos2(x, lanes.top()), pos2(x, lanes.bottom())];
+        painter.extend(egui::Shape::dashed_line(&line, Stroke::new(1.5, t.accent), 5.0, 4.0));
+        painter.text(line[0], Align2::RIGHT_TOP, "before ", FontId::proportional(11.0), t.accent);
+    }
+    if let Some(time) = frame.now.as_ref().and_then(Now::time) {
+        let area = lanes.union(regions.strip.unwrap_or(lanes));
+        let x = axis.x(time).clamp(area.left(), area.right());
+        painter.rect_filled(area.with_min_x(x), 0.0, t.canvas.gamma_multiply(0.72));
+        painter.vline(x, area.y_range(), Stroke::new(2.0, t.accent));
+    }
+}
+
 fn bubble(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>) {
     let Block { run, layout, .. } = block;
     let Selection::Gap(source, at) = frame.selected.what else { return };

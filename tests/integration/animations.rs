@@ -1,0 +1,22 @@
+//! Animations of a run from the command line: they hold every moment, and are small enough for slides.
+
+use std::fs;
+
+use crate::capture_file::VERSION_2;
+use crate::program::{fixture, packscope_in};
+
+#[test]
+fn an_animation_is_an_apng_small_enough_for_slides() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = fixture(VERSION_2[1]);
+    let made = packscope_in(folder.path(), &["export", &capture, "--animation", "a.apng"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let bytes = fs::read(folder.path().join("a.apng")).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG") && bytes.len() < 2 << 20, "{} bytes", bytes.len());
+    let frames = bytes.windows(4).filter(|window| *window == b"fcTL").count();
+    assert_eq!(frames, 73, "each moment is a frame");
+    let refused = packscope_in(folder.path(), &["export", &capture, "--animation", "a.mp4"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains(".apng"), "{}", refused.stderr);
+    assert!(!folder.path().join("a.mp4").exists());
+}
