@@ -311,14 +311,13 @@ pub(super) fn part(drawn: &mut Drawn, path: &Path, copy: u32) -> Result<(), Stri
     let runs = [(copy, false), (1, true), (node.repeat - 1 - copy, false)];
     let siblings = path.siblings(&mut drawn.spec).ok_or(GONE)?;
     siblings.remove(path.last());
-    let mut at = path.last();
     let mut steps = path.steps().to_vec();
-    for (repeat, is_it) in runs.into_iter().filter(|(repeat, _)| *repeat > 0) {
+    let runs = runs.into_iter().filter(|(repeat, _)| *repeat > 0);
+    for (at, (repeat, is_it)) in (path.last()..).zip(runs) {
         siblings.insert(at, NodeSpec { repeat, ..node.clone() });
         if is_it {
             *steps.last_mut().ok_or(GONE)? = at;
         }
-        at += 1;
     }
     drawn.picked = vec![Pick::Node(Path::of_steps(&steps))];
     Ok(())

@@ -68,6 +68,9 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
     }
 }
 
+/// A batch from a seed and a number.
+type Make = fn(u64, u32) -> BatchSpec;
+
 /// Random batches by seed and number: the same pair gives the same batch everywhere.
 fn random(ui: &mut Ui, frame: &Frame<'_>) {
     let memory = egui::Id::unique("seed of random batches");
@@ -77,7 +80,7 @@ fn random(ui: &mut Ui, frame: &Frame<'_>) {
             let label = ui.label("seed").id;
             ui.add(DragValue::new(&mut seed)).labelled_by(label);
         });
-        let kinds: [(&str, fn(u64, u32) -> BatchSpec); 2] =
+        let kinds: [(&str, Make); 2] =
             [("Decodes over prefix trees", random_forest), ("Prefill beside decodes", random_hybrid)];
         for (name, make) in kinds {
             if ui.button(name).clicked() {

@@ -130,7 +130,7 @@ pub(super) fn against(way: &Way, base: &Way) -> Against {
     } else {
         let rows = BubbleCause::ALL.into_iter().map(|cause| {
             let (own, other) = (way.run.bubbles.of(cause), base.run.bubbles.of(cause));
-            (cause, own, signed(own.0 as i64 - other.0 as i64))
+            (cause, own, signed(own.0.cast_signed() - other.0.cast_signed()))
         });
         Ok(rows.filter(|(cause, own, _)| own.0 > 0 || base.run.bubbles.of(*cause).0 > 0).collect())
     };

@@ -105,7 +105,7 @@ impl Drag {
                 let still = over.is_some_and(|item| item.pick.path().is_some_and(|path| what.contains(path)));
                 let under = over.and_then(|item| item.pick.path().cloned());
                 let same = |path: &Path| path.parent() == under;
-                (!still && !(what.iter().all(same) && !alt)).then(|| Stroke::Move {
+                (!still && (alt || !what.iter().all(same))).then(|| Stroke::Move {
                     what: what.clone(),
                     under,
                     copy: alt,

@@ -147,13 +147,12 @@ fn dragged(frame: &Frame<'_>, place: Pos2, alt: bool, state: &mut State) {
     }
     let stroke = drag.stroke(place, alt);
     if stroke != before {
-        match &stroke {
-            Some(stroke) => state.make(&drag.spec, stroke).into_iter().for_each(|command| frame.send(command)),
-            None => {
-                let spec = Box::new((*drag.spec).clone());
-                frame.send(Command::Draw { spec, name: "drawing".to_owned(), node: None });
-                state.told = None;
-            }
+        if let Some(stroke) = &stroke {
+            state.make(&drag.spec, stroke).into_iter().for_each(|command| frame.send(command));
+        } else {
+            let spec = Box::new((*drag.spec).clone());
+            frame.send(Command::Draw { spec, name: "drawing".to_owned(), node: None });
+            state.told = None;
         }
     }
     state.drag = Some((drag, stroke));
@@ -218,11 +217,9 @@ fn cursor(ui: &Ui, response: &Response, (layout, strip): (&Layout, &Strip), stat
     let icon = match grip {
         Grip::New(_) | Grip::NewChunk | Grip::Band => egui::CursorIcon::Crosshair,
         Grip::Lower(_) => egui::CursorIcon::ResizeVertical,
-        Grip::Right(_) => egui::CursorIcon::ResizeHorizontal,
         Grip::Nodes(_) if state.drag.is_some() => egui::CursorIcon::Grabbing,
-        Grip::Nodes(_) => egui::CursorIcon::Grab,
-        Grip::Chunk(_, strip::ChunkPart::Middle) => egui::CursorIcon::Grab,
-        Grip::Chunk(..) => egui::CursorIcon::ResizeHorizontal,
+        Grip::Nodes(_) | Grip::Chunk(_, strip::ChunkPart::Middle) => egui::CursorIcon::Grab,
+        Grip::Right(_) | Grip::Chunk(..) => egui::CursorIcon::ResizeHorizontal,
     };
     ui.ctx().set_cursor_icon(icon);
 }
@@ -249,17 +246,16 @@ fn keyboard(ui: &Ui, frame: &Frame<'_>, response: &Response, state: &mut State) 
                     frame.send(Command::Act(Action::Remove));
                 }
             }
-            egui::Event::Paste(text) => match ron::from_str::<NodeSpec>(&text) {
-                Ok(node) => {
+            egui::Event::Paste(text) => {
+                if let Ok(node) = ron::from_str::<NodeSpec>(&text) {
                     let under = state.picked.first().and_then(|pick| pick.path().cloned());
                     let stroke = Stroke::Paste { under, node };
                     state.make(frame.spec, &stroke).into_iter().for_each(|command| frame.send(command));
-                }
-                Err(_) => {
+                } else {
                     let text = "the clipboard holds no subtree: copy one with Ctrl+C first".to_owned();
                     state.told = Some(Told { text, refused: true });
                 }
-            },
+            }
             egui::Event::Key { key: Key::Escape, pressed: true, .. } => state.told = None,
             _ => {}
         }
@@ -269,7 +265,7 @@ fn keyboard(ui: &Ui, frame: &Frame<'_>, response: &Response, state: &mut State) 
 fn tooltip(frame: &Frame<'_>, response: &Response, layout: &Layout, strip: &Strip) {
     let Some(place) = response.hover_pos() else { return };
     if let Some((chunk, _)) = strip.at(place) {
-        let (tokens, context) = (Tokens(chunk.chunk), Tokens(chunk.context));
+        let (tokens, context) = (Tokens(chunk.tokens), Tokens(chunk.context));
         response
             .clone()
             .on_hover_text_at_pointer(format!("prefill chunk: {tokens} query tokens after {context} of context"));

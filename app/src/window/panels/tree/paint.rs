@@ -206,7 +206,7 @@ pub(super) fn nodes(ui: &Ui, layout: &Layout, strip: &Strip) {
     }
     for chunk in &strip.chunks {
         let response = ui.interact(chunk.place, ui.scope_id().with(("chunk", chunk.at)), Sense::hover());
-        let text = format!("prefill chunk: {} tokens after {}", Tokens(chunk.chunk), Tokens(chunk.context));
+        let text = format!("prefill chunk: {} tokens after {}", Tokens(chunk.tokens), Tokens(chunk.context));
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Group, true, text.clone()));
     }
     let text = "prefill strip";

@@ -38,7 +38,7 @@ pub(super) struct Chunk {
     /// KV tokens before it.
     pub(super) context: u64,
     /// Query tokens.
-    pub(super) chunk: u64,
+    pub(super) tokens: u64,
     /// Where its query tokens lie.
     pub(super) place: Rect,
 }
@@ -78,7 +78,7 @@ impl Strip {
             let left = rect.left() + context as f32 * token;
             let right = rect.left() + (context + chunk) as f32 * token;
             let place = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 2.0), top + (line - 2.0).max(1.0)));
-            Chunk { at, context, chunk, place }
+            Chunk { at, context, tokens: chunk, place }
         });
         Self { rect, token, chunks: placed.collect() }
     }
@@ -109,15 +109,16 @@ impl Strip {
 
     /// A chunk after a part of it went from one place to another.
     pub(super) fn moved(&self, chunk: &Chunk, part: ChunkPart, from: Pos2, to: Pos2) -> Stroke {
-        let by = (((to.x - from.x) / self.token) as i64 + STEP as i64 / 2).div_euclid(STEP as i64) * STEP as i64;
-        let end = chunk.context + chunk.chunk;
+        let step = STEP.cast_signed();
+        let by = (((to.x - from.x) / self.token) as i64 + step / 2).div_euclid(step) * step;
+        let end = chunk.context + chunk.tokens;
         let (context, chunk_tokens) = match part {
             ChunkPart::Begin => {
                 let context = chunk.context.saturating_add_signed(by).min(end - 1);
                 (context, end - context)
             }
             ChunkPart::End => (chunk.context, end.saturating_add_signed(by).max(chunk.context + 1) - chunk.context),
-            ChunkPart::Middle => (chunk.context.saturating_add_signed(by), chunk.chunk),
+            ChunkPart::Middle => (chunk.context.saturating_add_signed(by), chunk.tokens),
         };
         Stroke::Chunk { at: Some(chunk.at), context, chunk: chunk_tokens }
     }
@@ -136,7 +137,7 @@ mod tests {
         let spec = BatchSpec { requests, ..BatchSpec::empty(AttentionShape::default()) };
         let strip = Strip::new(&spec, Rect::from_min_size(pos2(0.0, 0.0), vec2(1024.0, 40.0)), None);
         let (chunk, part) = strip.at(strip.chunks[0].place.right_center() - vec2(1.0, 0.0)).unwrap();
-        assert_eq!((chunk.context, chunk.chunk, part), (1536, 512, ChunkPart::End));
+        assert_eq!((chunk.context, chunk.tokens, part), (1536, 512, ChunkPart::End));
         let by = |part, tokens: f32| {
             let from = pos2(300.0, 5.0);
             match strip.moved(&chunk, part, from, from + vec2(tokens * strip.token, 0.0)) {
