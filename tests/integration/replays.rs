@@ -63,7 +63,7 @@ fn what_cannot_be_replayed_is_refused() {
     replay(&["--format", "tables"]).fails(2, &["a replay", "tells no arrivals", "mooncake"]);
     replay(&["--format", "vllm"]).fails(2, &["vllm", "mooncake"]);
     replay(&["--cache-tokens", "64"]).fails(2, &["no request of the trace fits"]);
-    replay(&["--time-scale", "-1"]).fails(2, &["--time-scale"]);
+    replay(&["--time-scale=-1"]).fails(2, &["--time-scale"]);
     replay(&["--model", "gpt-5"]).fails(2, &["gpt-5", "llama-3-8b"]);
     let last = ["--window", "0:1", "--steps", "2", "--batch-of", "9", "-o", "never.ron"];
     replay(&last).fails(2, &["--batch-of is 9", "2 steps"]);

@@ -39,8 +39,8 @@ struct Request {
     input_tokens: Option<u64>,
     #[serde(default)]
     output_tokens: Option<u64>,
-    #[serde(default)]
-    request_received_ms: Option<f64>,
+    #[serde(default, rename = "request_received_ms")]
+    received_ms: Option<f64>,
     #[serde(default)]
     prefill_wait_time_ms: Option<f64>,
     #[serde(default)]
@@ -137,7 +137,7 @@ impl Rows {
         };
         check_lengths(input, None, 1)?;
         let total = row.total_time_ms;
-        let received = row.request_received_ms.or_else(|| Some(ended? - total?));
+        let received = row.received_ms.or_else(|| Some(ended? - total?));
         let received = received.or(ended).ok_or("request.request_received_ms is missing")?;
         let begin = *self.begin_ms.get_or_insert(received);
         let arrival_ms = received - begin;

@@ -19,9 +19,8 @@ pub(super) fn read(path: &Path, options: &ImportOptions, watch: &mut Watch<'_>) 
     let table = file.ints(&["block_table", "block_tables"])?;
     let lengths = file.ints(&["seq_lens"])?;
     let starts = file.find(&["query_start_loc"])?;
-    let (requests, width) = match table.shape[..] {
-        [requests, width] => (requests, width),
-        _ => return Err(file.wrong(format!("block_table has {} dimensions, but needs 2", table.shape.len()))),
+    let [requests, width] = table.shape[..] else {
+        return Err(file.wrong(format!("block_table has {} dimensions, but needs 2", table.shape.len())));
     };
     // Both are made for the largest batch that the engine takes; the shorter one is the batch at hand.
     let count = lengths.values.len().min(requests);

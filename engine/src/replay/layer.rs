@@ -41,7 +41,7 @@ mod tests {
         let device = crate::hw::find("h200-sxm").unwrap();
         let model = Model::find("llama-3-8b").unwrap();
         let time = |tokens| rest_of_layer(model, 1, device, tokens).as_f64();
-        assert_eq!(time(1), time(8));
+        assert!((time(1) - time(8)).abs() < 1.0);
         let weights = 4096.0 * (6144.0 + 4096.0) + 3.0 * 4096.0 * 14336.0;
         assert!((time(1) - 2.0 * weights / device.reachable_bytes_per_s() * 1e9).abs() <= 1.0);
         assert!((time(8192) / time(4096) - 2.0).abs() < 1e-3);

@@ -283,12 +283,12 @@ fn row_of<'a>(served: &'a [Served], work: &Work, shape: AttentionShape) -> &'a [
 
 /// The batch of a step as a person edits it.
 pub(super) fn spec_of(served: &[Served], work: &[Work], shape: AttentionShape, name: String) -> BatchSpec {
-    let request = |one: &Work| match one.chunk {
-        Some(chunk) => RequestSpec::Prefill { chunk, kv: one.kv },
-        None => {
-            let blocks = row_of(served, one, shape).iter().map(|block| block.0).collect();
-            RequestSpec::Blocks { kv: one.kv, blocks }
+    let request = |one: &Work| {
+        if let Some(chunk) = one.chunk {
+            return RequestSpec::Prefill { chunk, kv: one.kv };
         }
+        let blocks = row_of(served, one, shape).iter().map(|block| block.0).collect();
+        RequestSpec::Blocks { kv: one.kv, blocks }
     };
     BatchSpec { name, requests: work.iter().map(request).collect(), ..BatchSpec::empty(shape) }
 }

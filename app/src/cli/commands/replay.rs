@@ -28,6 +28,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Outcome<ExitCode> {
     let trace = trace(args)?;
     trace.notes.iter().for_each(|note| output::note(note));
     let ways = input::ways(&device, &args.schedulers, &args.strategies, &args.rules)?;
+    if ways.iter().any(|way| way.auto.any()) {
+        return Err(Fault::input("auto is no way of a replay", "name the schedulers and strategies to compare"));
+    }
     let all = run(args, &trace, &ways, &options, &mut runner)?;
     if let Some(step) = &args.batch_of {
         save(args, &all, step)?;
