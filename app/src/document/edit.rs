@@ -21,12 +21,12 @@ pub enum Edit {
     Batch(Arc<BatchSpec>),
     /// The batch as a hand drew it, with what the stroke is called.
     Draw(Arc<BatchSpec>, String),
-    /// Another scheduler.
-    Scheduler(String),
     /// Other options, such as a row of the comparison has them.
     Options(Box<PlanOptions>),
-    /// Another strategy.
-    Strategy(Strategy),
+    /// Another scheduler, and whether it is only where the search for the fastest begins.
+    Scheduler(String, bool),
+    /// Another strategy, likewise.
+    Strategy(Strategy, bool),
     /// Another way of POD's kernel.
     Pod(PodChoice),
     /// Another device.
@@ -51,9 +51,13 @@ impl Edit {
         match self {
             Self::Batch(spec) => Self::Batch(replace(&mut document.spec, spec)),
             Self::Draw(spec, name) => Self::Draw(replace(&mut document.spec, spec), name),
-            Self::Scheduler(name) => Self::Scheduler(replace(&mut options.scheduler, name)),
             Self::Options(all) => Self::Options(Box::new(replace(options, *all))),
-            Self::Strategy(strategy) => Self::Strategy(replace(&mut options.strategy, strategy)),
+            Self::Scheduler(name, auto) => {
+                Self::Scheduler(replace(&mut options.scheduler, name), replace(&mut options.auto.scheduler, auto))
+            }
+            Self::Strategy(strategy, auto) => {
+                Self::Strategy(replace(&mut options.strategy, strategy), replace(&mut options.auto.strategy, auto))
+            }
             Self::Pod(choice) => Self::Pod(replace(&mut options.pod, choice)),
             Self::Device(device) => Self::Device(Box::new(replace(&mut options.device, *device))),
             Self::Tile(tile) => Self::Tile(replace(&mut options.tile, tile)),
@@ -74,9 +78,9 @@ impl Edit {
         let options = &document.options;
         match self {
             Self::Batch(spec) | Self::Draw(spec, _) => *spec == document.spec,
-            Self::Scheduler(name) => *name == options.scheduler,
             Self::Options(all) => **all == *options,
-            Self::Strategy(strategy) => *strategy == options.strategy,
+            Self::Scheduler(name, auto) => (name, *auto) == (&options.scheduler, options.auto.scheduler),
+            Self::Strategy(strategy, auto) => (*strategy, *auto) == (options.strategy, options.auto.strategy),
             Self::Pod(choice) => *choice == options.pod,
             Self::Device(device) => **device == options.device,
             Self::Tile(tile) => *tile == options.tile,
@@ -93,9 +97,9 @@ impl Edit {
         match self {
             Self::Batch(spec) => of_batch(&before.spec, spec),
             Self::Draw(_, name) => name.clone(),
-            Self::Scheduler(name) => format!("scheduler {name}"),
             Self::Options(all) => format!("adopt {} · {}", all.scheduler, all.strategy.name()),
-            Self::Strategy(strategy) => format!("strategy {}", strategy.name()),
+            Self::Scheduler(name, _) => format!("scheduler {name}"),
+            Self::Strategy(strategy, _) => format!("strategy {}", strategy.name()),
             Self::Pod(choice) => format!("POD {}", choice.name()),
             Self::Device(device) => format!("device {}", device.name),
             Self::Tile(Some(tile)) => format!("tile {tile}"),

@@ -123,9 +123,9 @@ mod tests {
             (0..99_usize, 1..9_000_u64).prop_map(|(of, tokens)| Edit::Batch(Arc::new(batch(of, tokens)))),
             (0..99_usize).prop_map(|at| {
                 let all = engine::pack::schedulers();
-                Edit::Scheduler(all[at % all.len()].name().to_owned())
+                Edit::Scheduler(all[at % all.len()].name().to_owned(), at % 2 == 0)
             }),
-            (0..Launching::ALL.len()).prop_map(|at| Edit::Strategy(Launching::ALL[at])),
+            (0..Launching::ALL.len()).prop_map(|at| Edit::Strategy(Launching::ALL[at], at % 2 == 0)),
             (0..9_usize).prop_map(|at| Edit::Pod(PodChoice::all().nth(at % PodChoice::all().count()).unwrap())),
             (0..devices.len(), 1..200_u32).prop_map(|(at, sms)| {
                 let mut device = engine::hw::builtin()[at].clone();
@@ -199,13 +199,13 @@ mod tests {
         assert_eq!(named(|spec| spec.roots.push(NodeSpec::leaf(16))), "new tree node");
         assert_eq!(named(|spec| spec.name = "other".to_owned()), "name of the batch");
         assert_eq!(named(|spec| *spec = BatchSpec::empty(AttentionShape::default())), "change of the batch");
-        assert_eq!(Edit::Scheduler("min-traffic".to_owned()).name(&before), "scheduler min-traffic");
+        assert_eq!(Edit::Scheduler("min-traffic".to_owned(), false).name(&before), "scheduler min-traffic");
     }
 
     #[test]
     fn what_changes_nothing_is_no_step() {
         let (mut now, mut history) = (document(), History::default());
-        let same = Edit::Strategy(now.options.strategy);
+        let same = Edit::Strategy(now.options.strategy, now.options.auto.strategy);
         assert!(!history.edit(&mut now, same, None) && history.undoes().is_none());
     }
 }

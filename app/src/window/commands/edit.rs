@@ -17,12 +17,13 @@ impl App {
     pub(in crate::window) fn edit_of(&mut self, command: Command) -> Option<Edit> {
         Some(match command {
             Command::Edit(spec) => Edit::Batch(Arc::from(spec)),
-            Command::Scheduler(name) => Edit::Scheduler(name),
+            // Who chooses one has no other searched for.
+            Command::Scheduler(name) => Edit::Scheduler(name, false),
+            Command::Strategy(strategy) => Edit::Strategy(strategy, false),
             Command::Adopt { scheduler, strategy } => {
                 let options = self.document.options.clone();
                 Edit::Options(Box::new(PlanOptions { scheduler, strategy, auto: Auto::default(), ..options }))
             }
-            Command::Strategy(strategy) => Edit::Strategy(strategy),
             Command::Pod(choice) => Edit::Pod(choice),
             Command::Tile(tile) => Edit::Tile(tile),
             Command::SplitConstant(value) => Edit::SplitConstant(value),
