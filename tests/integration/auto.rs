@@ -108,7 +108,10 @@ fn random_batches_come_with_every_way_and_what_auto_gives_away() {
         let refused = batch["refused"].as_array().unwrap().len();
         // Beside the three that auto ranks first.
         let told = runs.len() + refused;
-        assert!((2 * 3..=2 * 3 + 3).contains(&told), "{told}: every scheduler under every strategy runs or says why not");
+        assert!(
+            (2 * 3..=2 * 3 + 3).contains(&told),
+            "{told}: every scheduler under every strategy runs or says why not"
+        );
         let least = runs.iter().map(|run| run["makespan_ns"].as_u64().unwrap()).min();
         assert_eq!(batch["best_ns"].as_u64(), least);
         let auto = batch["auto_ns"].as_f64().unwrap() / batch["best_ns"].as_f64().unwrap();

@@ -160,6 +160,8 @@ fn a_run_longer_than_a_capture_can_hold_is_an_error() {
     let mut slow = full();
     slow.tensor_flops = 100_000_000_000;
     (slow.sim.tensor_efficiency, slow.sm_count) = (0.05, 4096);
+    // Steps that were measured would not follow the rate.
+    slow.kernels.iter_mut().for_each(|kernel| kernel.sm_step = None);
     let text = run(&slow, &decodes(1, 1 << 20), "naive", Launching::Serial).unwrap_err().to_string();
     assert!(text.contains("takes more than 1099.51 s") && text.contains("at launch 0 (attention"), "{text}");
 }

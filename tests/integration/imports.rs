@@ -43,7 +43,7 @@ fn indptr() -> (Vec<i32>, Vec<i32>, Vec<i32>) {
     let (mut indptr, mut indices, mut last) = (vec![0], Vec::new(), Vec::new());
     for (kv, blocks) in TABLE {
         indices.extend(blocks);
-        indptr.push(indices.len() as i32);
+        indptr.push(i32::try_from(indices.len()).unwrap());
         last.push(((kv - 1) % 32 + 1) as i32);
     }
     // The buffer is larger than what it holds.
@@ -58,9 +58,9 @@ fn tensors(path: &Path) {
     let lengths = TABLE.map(|(kv, _)| kv as i32);
     let all: [(&str, &[usize], &[i32]); 2] = [("block_table", &[3, 4], &table), ("seq_lens", &[3], &lengths)];
     if path.extension().is_some_and(|end| end == "npz") {
-        written::npz(path, &all)
+        written::npz(path, &all);
     } else {
-        written::safetensors(path, &all)
+        written::safetensors(path, &all);
     }
 }
 

@@ -76,7 +76,11 @@ fn leaves_nothing(signal: &str, code: i32, args: &[&str]) {
 #[test]
 fn commands_that_compute_end_when_they_are_interrupted() {
     leaves_nothing("INT", 130, &["run", MANY, "--check", "-o", "older", "--backend", "sim"]);
-    leaves_nothing("INT", 130, &["compare", MANY, "--schedulers", "pat,min-time", "--backend", "sim"]);
+    leaves_nothing(
+        "INT",
+        130,
+        &["compare", MANY, "--schedulers", "pat,naive,deft,fasttree,query-centric,cascade", "--backend", "sim"],
+    );
     leaves_nothing("TERM", 143, &["bench", "--set", "pat-figure-10", "-o", "new/bench", "--backend", "sim", "--json"]);
     leaves_nothing("HUP", 129, &["bench", "--set", "pod-figure-11", "-o", "new", "--backend", "sim"]);
     let trace = fixture("small-trace.jsonl");

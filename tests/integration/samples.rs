@@ -184,8 +184,12 @@ fn a_sample_is_shown_on_its_device_and_under_its_strategy_and_options_come_first
         (shown.json()["device"].as_str(), shown.json()["strategy"].as_str()),
         (Some("a100-sxm-80gb"), Some("fused"))
     );
-    assert!(shown.stderr.contains("shown with --device a100-sxm-80gb --strategy fused"), "{}", shown.stderr);
-    let asked = plan(&["--device", "h100-sxm", "--strategy", "serial"]);
+    assert!(
+        shown.stderr.contains("shown with --device a100-sxm-80gb --scheduler pat --strategy fused"),
+        "{}",
+        shown.stderr
+    );
+    let asked = plan(&["--device", "h100-sxm", "--scheduler", "pat", "--strategy", "serial"]);
     assert_eq!(
         (asked.json()["device"].as_str(), asked.json()["strategy"].as_str()),
         (Some("h100-sxm"), Some("serial"))

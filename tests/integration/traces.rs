@@ -47,7 +47,12 @@ fn windows_of_a_trace_come_with_every_way_their_floor_and_peers() {
         (&json!("trace"), vec!["small-trace.jsonl 0:8".to_owned(), "small-trace.jsonl 4:20".to_owned()])
     );
     let runs = json["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 2 * 2 * 3, "two windows, two schedulers, three strategies");
+    let asked = 2 * 2 * 3;
+    assert!(
+        (asked..=asked + 2 * 3).contains(&runs.len()),
+        "two windows, two schedulers, three strategies, and what auto ranks first: {}",
+        runs.len()
+    );
     for run in runs {
         let of = |key: &str| run[key].as_u64().unwrap();
         assert!(of("floor_ns") > 0 && of("floor_ns") < of("makespan_ns") && run["simulated_ns"].is_null());

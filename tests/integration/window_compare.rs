@@ -31,9 +31,14 @@ fn a_row_is_adopted_in_one_step_and_its_differences_are_shown() {
     let before = app(&mut window).document().options.clone();
     window.get_all_by_label("differences").last().unwrap().click();
     window.run_steps(3);
-    window.get_all_by_label("adopt").last().unwrap().click();
-    window.run_steps(3);
-    settle(&mut window);
+    // The row of what is chosen already has nothing to adopt.
+    for row in 0..window.get_all_by_label("adopt").count() {
+        if app(&mut window).document().options == before {
+            window.get_all_by_label("adopt").nth(row).unwrap().click();
+            window.run_steps(3);
+            settle(&mut window);
+        }
+    }
     assert_ne!(app(&mut window).document().options, before);
     let step = app(&mut window).undoes().unwrap().to_owned();
     assert!(step.starts_with("adopt "), "{step}");

@@ -43,22 +43,22 @@ fn a_way_that_was_not_chosen_is_tried_and_taken_back_in_one_step() {
 fn a_tile_is_chosen_for_one_pack_and_for_all() {
     let mut window = open(Panel::Tiles);
     send(&mut window, Command::Select(Selection::Pack(PackIdx(0))));
-    window.get_by_label_contains("tile 64×128:").click();
+    window.get_by_label_contains("tile 64×32:").click();
     window.run_steps(3);
-    window.get_by_label("Use 64×128 for pack 0").click();
+    window.get_by_label("Use 64×32 for pack 0").click();
     window.run_steps(3);
     settle(&mut window);
     let tiles = |window: &mut Window| {
         app(window).shown().unwrap().planned.plan.packs.iter().map(|pack| pack.tile).collect::<Vec<_>>()
     };
-    let wanted = Tile { m: 64, n: 128 };
+    let wanted = Tile { m: 64, n: 32 };
     let feasible = app(&mut window).shown().unwrap().planned.tiles.feasible().contains(&wanted);
     assert!(feasible && tiles(&mut window)[0] == wanted, "{:?}", tiles(&mut window));
-    assert_eq!(app(&mut window).undoes(), Some("tile 64×128 for pack 0"));
+    assert_eq!(app(&mut window).undoes(), Some("tile 64×32 for pack 0"));
     send(&mut window, Command::Unforce);
-    assert_eq!(app(&mut window).undoes(), Some("leave to the rule: tile 64×128 for pack 0"));
+    assert_eq!(app(&mut window).undoes(), Some("leave to the rule: tile 64×32 for pack 0"));
     assert_ne!(tiles(&mut window)[0], wanted);
-    window.get_by_label("Use 64×128 for every pack").click();
+    window.get_by_label("Use 64×32 for every pack").click();
     window.run_steps(3);
     settle(&mut window);
     assert!(tiles(&mut window).iter().all(|tile| *tile == wanted));

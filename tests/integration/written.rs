@@ -26,7 +26,7 @@ pub(crate) fn npz(path: &Path, tensors: &[(&str, &[usize], &[i32])]) {
     let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
     for (name, shape, values) in tensors {
         archive.start_file(format!("{name}.npy"), SimpleFileOptions::default()).unwrap();
-        let shape: String = shape.iter().map(|size| format!("{size},")).collect();
+        let shape = shape.iter().map(|size| format!("{size},")).collect::<Vec<String>>().concat();
         let mut header = format!("{{'descr': '<i4', 'fortran_order': False, 'shape': ({shape}), }}");
         // Magic, version and length are 10 bytes; the data begin at a multiple of 64.
         header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
@@ -122,5 +122,7 @@ pub(crate) fn message(style: Style, sequence: u64, ts: f64, events: Vec<Value>) 
 /// A file of messages.
 pub(crate) fn kv_events(path: &Path, messages: &[[Vec<u8>; 3]]) {
     let mut writer = KvEventsWriter::new(File::create(path).unwrap()).unwrap();
-    messages.iter().for_each(|frames| writer.add(frames).unwrap());
+    for frames in messages {
+        writer.add(frames).unwrap();
+    }
 }

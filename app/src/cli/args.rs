@@ -424,7 +424,7 @@ pub(crate) struct RecordArgs {
 
 /// `export`.
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("format").required(true).multiple(true).args(["csv", "svg", "png", "perfetto"])))]
+#[command(group(clap::ArgGroup::new("format").required(true).multiple(true).args(["csv", "svg", "png", "perfetto", "animation"])))]
 pub(crate) struct ExportArgs {
     /// A capture.
     pub(crate) capture: PathBuf,

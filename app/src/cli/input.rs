@@ -18,7 +18,9 @@ use crate::{paths, samples};
 /// The batch that the options describe, not yet built. What its file did not tell is told.
 pub(crate) fn batch(args: &BatchArgs) -> Outcome<BatchSpec> {
     let (spec, notes) = batch_and_notes(args)?;
-    notes.iter().for_each(|note| output::note(note));
+    for note in &notes {
+        output::note(note);
+    }
     Ok(spec)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use egui::{Context, Ui};
 use egui_tiles::Tree;
 use engine::capture::L2State;
-use engine::session::{Auto, PlanOptions};
+use engine::session::PlanOptions;
 use engine::workload::{AttentionShape, BatchSpec};
 
 use crate::document::Document;
@@ -103,7 +103,7 @@ impl App {
         let mut app = Self {
             document: Document {
                 spec: Arc::new(BatchSpec::empty(AttentionShape::default())),
-                options: PlanOptions { auto: Auto::BOTH, ..PlanOptions::new(device) },
+                options: PlanOptions::new(device),
                 l2: L2State::Cold,
             },
             history: History::default(),

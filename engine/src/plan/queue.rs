@@ -153,7 +153,7 @@ impl Mix {
         let (shared, streams) = (self.shared, self.streams);
         let apart = shared.hbm.max(shared.lanes) + streams.hbm.max(streams.lanes);
         let together = self.together();
-        let way = |what, share: f64, time| Considered::new(what, 100.0 * share, Price::lower_bound(time));
+        let way = |what, share: f64, time| Considered::new(what, 100.0 * share, Price::one_kernel(time));
         Decision {
             subject: Subject::Plan,
             other: None,
@@ -164,7 +164,7 @@ impl Mix {
             ],
             chosen: usize::from(self.share > 0.0),
             unit: "% of the streams run beside shared packs".into(),
-            rule: "as many packs that stream from HBM as keep HBM and the lanes busy alike, but so few that leaves arrive last; the bound is that of one kind after the other, and of both at once, by HBM and the lanes alone".into(),
+            rule: "as many packs that stream from HBM as keep HBM and the lanes busy alike, but so few that leaves arrive last; the price is that of one kind after the other, and of both at once, by HBM and the lanes alone".into(),
             constant: Some(RuleConstant::new("largest share", MOST, (self.balance > 0.0 && self.balance < 1.0).then_some(self.balance))),
         }
     }

@@ -5,6 +5,7 @@
 //! alone, and each strategy is simulated. Where a GPU is there, it may have the last word among the best ones
 //! ([`Runner::tune`]).
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -372,7 +373,8 @@ impl Ways {
         ] {
             if !pairs.is_empty() {
                 let names: Vec<String> = pairs.iter().map(|pair| self.name(pair)).collect();
-                text.push_str(&format!("; {} {why}", names.join(", ")));
+                // Writing to a string cannot fail.
+                let _ = write!(text, "; {} {why}", names.join(", "));
             }
         }
         text

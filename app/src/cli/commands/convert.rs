@@ -25,7 +25,9 @@ pub(crate) fn import(args: &ImportArgs) -> Outcome<ExitCode> {
         let file = output::path(&args.output);
         output::print_json(&json!({ "schema": SCHEMA, "file": file, "requests": requests, "notes": notes }))?;
     } else {
-        notes.iter().for_each(|note| output::note(note));
+        for note in &notes {
+            output::note(note);
+        }
         output::print(&format!("wrote {} with {}", args.output.display(), counted(requests as u64, "request")))?;
     }
     Ok(ExitCode::SUCCESS)

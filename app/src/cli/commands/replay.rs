@@ -1,5 +1,6 @@
 //! `replay`: a trace served step by step under several ways.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use engine::capture::write_atomically;
@@ -234,20 +235,16 @@ fn text(all: &[Replayed], trace: &Trace, options: &ReplayOptions, device: &Devic
         let lost = lost(way);
         if !lost.is_empty() {
             let named: Vec<String> = lost.iter().take(NAMED).map(|at| of_step(way, *at)).collect();
-            told.push_str(&format!(
-                "{} loses most to {} in step {}\n",
-                way.scheduler,
-                all[0].scheduler,
-                named.join(", ")
-            ));
+            // Writing to a string cannot fail.
+            let _ = writeln!(told, "{} loses most to {} in step {}", way.scheduler, all[0].scheduler, named.join(", "));
         }
     }
     let (refused, unfinished) = (all[0].refused.len() as u64, left(&all[0], trace));
     if refused > 0 {
-        told.push_str(&format!("{} longer than the whole cache, not served\n", counted(refused, "request")));
+        let _ = writeln!(told, "{} longer than the whole cache, not served", counted(refused, "request"));
     }
     if unfinished > 0 {
-        told.push_str(&format!("{} not done when the last step ended\n", counted(unfinished, "request")));
+        let _ = writeln!(told, "{} not done when the last step ended", counted(unfinished, "request"));
     }
     told
 }
@@ -264,17 +261,15 @@ fn of_step(way: &Replayed, at: usize) -> String {
 fn source(all: &[Replayed], device: &Device) -> String {
     let measured: usize = all.iter().map(|way| errors(way).len()).sum();
     let steps: usize = all.iter().map(|way| way.steps.len()).sum();
-    match measured {
-        0 => simulated(device).to_owned(),
-        _ => {
-            let Spread { median, nine_of_ten, .. } = Spread::of(all.iter().flat_map(errors));
-            let (median, most) = (100.0 * median, 100.0 * nine_of_ten);
-            format!(
-                "measured in {measured} of {steps} steps, on which the simulator is off by {median:.1} % in the median \
-                 and {most:.1} % in nine of ten; else simulated"
-            )
-        }
+    if measured == 0 {
+        return simulated(device).to_owned();
     }
+    let Spread { median, nine_of_ten, .. } = Spread::of(all.iter().flat_map(errors));
+    let (median, most) = (100.0 * median, 100.0 * nine_of_ten);
+    format!(
+        "measured in {measured} of {steps} steps, on which the simulator is off by {median:.1} % in the median and \
+         {most:.1} % in nine of ten; else simulated"
+    )
 }
 
 fn row(way: &Replayed) -> Vec<String> {

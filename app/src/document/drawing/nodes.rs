@@ -326,7 +326,7 @@ pub(super) fn part(drawn: &mut Drawn, path: &Path, copy: u32) -> Result<(), Stri
 /// The same batch with nodes for the requests whose blocks are listed, so that a hand can take them; `tree` is that of
 /// the batch.
 pub fn nodes_of_blocks(spec: &BatchSpec, tree: &PrefixTree) -> BatchSpec {
-    let in_trees: u64 = spec.roots.iter().map(NodeSpec::request_count).sum();
+    let in_trees: u64 = spec.roots.iter().map(NodeSpec::request_count).fold(0, u64::saturating_add);
     let mut is_listed = vec![false; in_trees as usize];
     for request in &spec.requests {
         match request {

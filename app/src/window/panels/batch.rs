@@ -270,9 +270,11 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, numbers: &Num
         *left -= 1;
         let own = numbers.all.get(place.index).copied().unwrap_or_default();
         let number = NodeIdx(place.number.min(u64::from(u32::MAX)) as u32);
-        let below = place.number + u64::from(!is_one_with_child(node));
-        let (next_index, next_number) =
-            (place.index + own.nodes, place.number.saturating_add(own.numbers.saturating_mul(u64::from(node.repeat))));
+        let below = place.number.saturating_add(u64::from(!is_one_with_child(node)));
+        let (next_index, next_number) = (
+            place.index.saturating_add(own.nodes),
+            place.number.saturating_add(own.numbers.saturating_mul(u64::from(node.repeat))),
+        );
         lit(ui, frame, number, |ui| {
             ui.add_space(12.0 * depth.min(12) as f32);
             let (swatch, dot) = ui.allocate_exact_size(egui::vec2(10.0, 14.0), egui::Sense::click());
@@ -307,7 +309,7 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, numbers: &Num
                 remove = Some(at);
             }
         });
-        let first = At { depth: depth + 1, block, index: place.index + 1, number: below };
+        let first = At { depth: depth + 1, block, index: place.index.saturating_add(1), number: below };
         nodes(ui, frame, &mut node.children, numbers, first, left);
         (place.index, place.number) = (next_index, next_number);
     }

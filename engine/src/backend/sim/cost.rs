@@ -371,7 +371,7 @@ impl CostModel<'_> {
     /// A merge CTA: one query over all query heads, of whose partials the fraction `hit` is found in L2.
     pub(super) fn merge_cta(&self, partials: u32, hit: f64) -> MainLoop {
         let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
-        self.merging(loaded, self.shape.query_bytes(), (self.trips(partials, loaded), self.merge_trip()), hit)
+        Self::merging(loaded, self.shape.query_bytes(), (self.trips(partials, loaded), self.merge_trip()), hit)
     }
 
     /// Trips to memory of a CTA that merges one query over all query heads: `loaded` bytes.
@@ -391,7 +391,7 @@ impl CostModel<'_> {
         let loaded = self.shape.partial_bytes_as(round.reads).as_f64() * partials as f64;
         let finishes = round.finishes[row];
         let written = if finishes { self.shape.query_bytes() } else { self.shape.partial_bytes_as(round.writes) };
-        self.merging(loaded, written, (self.trips(partials as u32, loaded), self.merge_trip()), hit)
+        Self::merging(loaded, written, (self.trips(partials as u32, loaded), self.merge_trip()), hit)
     }
 
     /// One trip to memory of the merge kernel.
@@ -401,7 +401,7 @@ impl CostModel<'_> {
     }
 
     /// `loaded` bytes of partials in so many trips to memory, one after another.
-    fn merging(&self, loaded: f64, written: Bytes, (trips, trip): (f64, Nanos), hit: f64) -> MainLoop {
+    fn merging(loaded: f64, written: Bytes, (trips, trip): (f64, Nanos), hit: f64) -> MainLoop {
         let latency = trip.as_f64();
         let time = (trips * latency).max(latency);
         let dram_write = written.as_f64();
@@ -453,7 +453,7 @@ impl CostModel<'_> {
         let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
         let sim = &self.device.sim;
         let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip() };
-        self.merging(loaded, Bytes(written as u64), (trips, trip), hit)
+        Self::merging(loaded, Bytes(written as u64), (trips, trip), hit)
     }
 
     /// From a CTA's place on an SM to its first load.

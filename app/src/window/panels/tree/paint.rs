@@ -149,8 +149,13 @@ impl Painted<'_> {
 
     fn caption(&self, painter: &Painter) {
         let (frame, t) = (self.frame, self.frame.tokens);
-        let requests: u64 =
-            self.layout.items.iter().filter(|item| item.depth == 0).map(|item| item.requests * item.folded).sum();
+        let requests: u64 = self
+            .layout
+            .items
+            .iter()
+            .filter(|item| item.depth == 0)
+            .map(|item| item.requests.saturating_mul(item.folded))
+            .fold(0, u64::saturating_add);
         let mut text = format!("{} · width: requests, height: √tokens", counted(requests, "request"));
         if let (Some(before), Some(now)) = (frame.ghost, frame.shown.and_then(|shown| shown.front())) {
             let (before, after) = (before.times().median, now.times().median);
