@@ -1,4 +1,4 @@
-//! An engine's own tensors: `block_table` [requests, blocks], `seq_lens` [requests] and, where prefill stands beside
+//! An engine's own tensors: `block_table` \[requests, blocks\], `seq_lens` \[requests\] and, where prefill stands beside
 //! decode, `query_start_loc` [requests + 1], in `.safetensors` or `.npz`.
 
 use std::path::Path;

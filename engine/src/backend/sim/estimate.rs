@@ -1,4 +1,4 @@
-//! What a plan of decodes takes, by cohorts: in microseconds of our time where [`super::run`] takes milliseconds.
+//! What a plan of decodes takes, by cohorts: in microseconds of our time where the simulator takes milliseconds.
 //!
 //! CTAs of one launch with the same tile, rows, tokens and hits are of a *kind*; those of a kind that begin together are
 //! a *cohort*, which runs, shares the memory and ends as one. The costs of a CTA and the limits of the memory are those
