@@ -92,7 +92,7 @@ fn idle(capture: &Capture) -> Vec<Gap> {
 fn frames(criterion: &mut Criterion) {
     let capture = capture(1_000_000);
     let lanes = Lanes::of(&capture);
-    let gaps = Gaps::new(idle(&capture));
+    let gaps: Gaps = idle(&capture).into_iter().collect();
     let rect = egui::Rect::from_min_size(egui::Pos2::ZERO, egui::vec2(1800.0, 900.0));
     let end = lanes.end as f64;
     let tokens = theme::tokens(true);

@@ -5,6 +5,11 @@
 
 use egui::{Color32, Context, CornerRadius, Stroke, Theme, Visuals};
 
+/// The three sizes of type: the story on top, text, and what stands beside it.
+pub const LARGE: f32 = 20.0;
+const TEXT: f32 = 13.0;
+const SMALL: f32 = 11.0;
+
 /// Hues for entities; neighbours on the list differ most.
 const HUES: [(u8, u8, u8); 12] = [
     (86, 180, 233),
@@ -147,7 +152,14 @@ pub fn install(ctx: &Context) {
             style.spacing.item_spacing = egui::vec2(7.0, 5.0);
             style.spacing.button_padding = egui::vec2(7.0, 2.5);
             style.interaction.tooltip_delay = 0.15;
-            style.text_styles.insert(egui::TextStyle::Small, egui::FontId::proportional(11.0));
+            for (kind, size) in [
+                (egui::TextStyle::Heading, LARGE),
+                (egui::TextStyle::Body, TEXT),
+                (egui::TextStyle::Button, TEXT),
+                (egui::TextStyle::Small, SMALL),
+            ] {
+                style.text_styles.insert(kind, egui::FontId::proportional(size));
+            }
         });
     }
     ctx.options_mut(|options| options.zoom_with_keyboard = false);

@@ -238,16 +238,19 @@ fn pack_batch<'a>(
 /// As [`plan_spec`].
 pub fn best_plan_time(planned: &Planned, repeats: u32) -> Result<Duration> {
     let options = PlanOptions { explain: false, ..(*planned.options).clone() };
-    let mut best = Duration::MAX;
-    for _ in 0..repeats.max(1) {
+    let once = || -> Result<Duration> {
         if options.auto.any() {
-            best = best.min(auto::plan_time(planned)?);
-            continue;
+            return auto::plan_time(planned);
         }
         let start = Instant::now();
         let made = block_tables_to_plan(&planned.batch, &planned.tiles, &options)?;
-        best = best.min(start.elapsed());
+        let took = start.elapsed();
         drop(made);
+        Ok(took)
+    };
+    let mut best = Duration::MAX;
+    for _ in 0..repeats.max(1) {
+        best = best.min(once()?);
     }
     Ok(best)
 }

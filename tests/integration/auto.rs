@@ -26,7 +26,7 @@ fn ways() -> impl Iterator<Item = PlanOptions> {
             ..PlanOptions::new(device)
         })
     };
-    pack::AUTO.iter().flat_map(of)
+    pack::AUTO.iter().chain(&pack::AUTO_OF_FEW).flat_map(of)
 }
 
 fn simulated(planned: &Planned) -> f64 {

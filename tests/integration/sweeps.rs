@@ -9,15 +9,18 @@ use engine::sweep::{Row, read_parquet};
 
 use crate::program::{command_in, fixture, packscope_in};
 
-/// A grid of 48 points: drawn batches, a tree, a sample and a window of a trace, in four ways and on two devices.
+/// A grid of 56 points: drawn batches, a tree, a sample, a file and windows of a trace, in four ways and on two devices.
 fn grid(folder: &Path) {
     fs::copy(fixture("small-trace.jsonl"), folder.join("trace.jsonl")).unwrap();
+    let batch = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample_batches/pat-02.ron");
+    fs::copy(batch, folder.join("one.ron")).unwrap();
     let text = r#"(
         schema: 1,
         batches: [
             Tree("1,4,64_32,256,32"),
             Samples(["teach-2-two-levels"]),
             Random(seed: 3, count: 2),
+            File("one.ron"),
             Trace(file: "trace.jsonl", windows: ["0:8", "4:16"]),
         ],
         schedulers: ["pat", "query-centric"],
@@ -37,9 +40,9 @@ fn killed_and_sharded_sweeps_give_the_rows_of_one_that_ran_through() {
     let at = folder.path();
     grid(at);
     let json = packscope_in(at, &["sweep", "grid.ron", "-o", "whole", "--json"]).json();
-    assert_eq!((json["rows"].as_u64(), json["missing"].as_u64()), (Some(48), Some(0)));
+    assert_eq!((json["rows"].as_u64(), json["missing"].as_u64()), (Some(56), Some(0)));
     let whole = rows(&at.join("whole"));
-    assert_eq!(whole.len(), 48);
+    assert_eq!(whole.len(), 56);
     assert!(whole.iter().all(|row| row.refused.is_some() || row.makespan_ns >= row.floor_ns / 2));
     // Killed again and again, each time a little later, until it gets through.
     for patience in 1.. {
@@ -73,6 +76,12 @@ fn what_is_no_sweep_is_refused() {
     sweep(&["grid.ron", "-o", "out", "--shard", "3/3"]).fails(2, &["--shard is '3/3'", "0/8"]);
     fs::write(at.join("bad.ron"), "(schema: 1, batches: [Tree(\"1,4_32,32\")], scheduler: [\"pat\"])").unwrap();
     sweep(&["bad.ron", "-o", "out"]).fails(2, &["bad.ron, line 1", "scheduler"]);
+    for (axis, word) in [("schedulers", "patt"), ("strategies", "sereal"), ("tiles", "64by32")] {
+        fs::write(at.join("way.ron"), format!("(schema: 1, batches: [Tree(\"1,4_32,32\")], {axis}: [\"{word}\"])"))
+            .unwrap();
+        sweep(&["way.ron", "-o", "never"]).fails(2, &["way.ron", word]);
+        assert!(!at.join("never").exists());
+    }
     fs::write(at.join("none.ron"), "(schema: 1, batches: [Samples([\"pat-99\"])])").unwrap();
     sweep(&["none.ron", "-o", "out"]).fails(2, &["no sample named 'pat-99'"]);
     fs::create_dir(at.join("other")).unwrap();
@@ -101,7 +110,7 @@ fn a_job_array_is_written_and_handed_to_slurm_where_there_is_one() {
     let json = run(&path(&fake)).json();
     assert_eq!((json["job"].as_str(), json["shards"].as_u64()), (Some("7"), Some(3)));
     let collected = packscope_in(at, &["sweep", "grid.ron", "--collect", "out", "--json"]).json();
-    assert_eq!((collected["rows"].as_u64(), collected["missing"].as_u64()), (Some(48), Some(0)));
+    assert_eq!((collected["rows"].as_u64(), collected["missing"].as_u64()), (Some(56), Some(0)));
 }
 
 fn make_executable(path: &Path) {
@@ -126,6 +135,6 @@ fn a_real_slurm_runs_the_job_array() {
         std::thread::sleep(Duration::from_millis(500));
     }
     let collected = packscope_in(at, &["sweep", "grid.ron", "--collect", "out", "--json"]).json();
-    assert_eq!((collected["rows"].as_u64(), collected["missing"].as_u64()), (Some(48), Some(0)));
+    assert_eq!((collected["rows"].as_u64(), collected["missing"].as_u64()), (Some(56), Some(0)));
     assert_eq!(rows(&at.join("out")), rows(&at.join("whole")));
 }

@@ -65,7 +65,11 @@ pub(crate) fn small() -> BatchSpec {
     BatchSpec { roots: vec![inner], ..BatchSpec::empty(AttentionShape::default()) }
 }
 
-pub(crate) fn batch(spec: BatchSpec) -> Opening {
+/// A batch under `pat` and `streams`, unless it says otherwise: figures of tests are theirs.
+pub(crate) fn batch(mut spec: BatchSpec) -> Opening {
+    let own = spec.scene.get_or_insert_default();
+    own.scheduler.get_or_insert_with(|| "pat".to_owned());
+    own.strategy.get_or_insert_with(|| "streams".to_owned());
     Opening::Batch(Box::new(spec))
 }
 

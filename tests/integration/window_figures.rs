@@ -137,11 +137,16 @@ fn a_range_says_what_its_bytes_are() {
     window.run_steps(2);
     window.drop_at(at(0.6));
     window.run_steps(3);
-    let labels = window.query_all_by_label_contains("range ");
-    let said: Vec<String> = labels.map(|node| format!("{node:?}")).collect();
-    assert!(
-        said.iter().any(|text| text.contains("of KV asked for by CTAs, spread evenly over each (derived)")),
-        "{said:?}"
-    );
-    assert!(said.iter().any(|text| text.contains("(counter row, measured)")), "{said:?}");
+    // The line of the drawer is there before and after; a click opens all figures.
+    let line = window.get_by_label_contains("range ");
+    let said = format!("{line:?}");
+    assert!(said.contains("measured") && said.contains("of a plain read"), "{said}");
+    let place = line.rect();
+    window.get_by_label_contains("figures").click();
+    window.run_steps(3);
+    window.get_by_label("KV asked for by CTAs");
+    assert!(window.query_all_by_label_contains("mean ").count() > 0);
+    assert!(window.query_by_label("tail imbalance").is_some() || window.query_by_label("launch ramp").is_some());
+    let after = window.get_by_label_contains("of a plain read").rect();
+    assert!((after.left() - place.left()).abs() < 0.1, "{after} and {place}");
 }

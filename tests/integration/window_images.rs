@@ -10,6 +10,8 @@ use egui_kittest::{Harness, SnapshotOptions};
 use engine::capture;
 use engine::session::{self, PlanOptions};
 use engine::units::NodeIdx;
+use packscope::jobs::studies::Studying;
+use packscope::runs::compared::Rows;
 use packscope::runs::shown::Shown;
 use packscope::theme;
 use packscope::window::frame::Frame;
@@ -52,11 +54,18 @@ fn picture(
                 ghost: None,
                 now: None,
                 compared: &[],
+                rows: &Rows::default(),
                 kept: &[],
+                replay: None,
+                sweep: None,
+                studying: &Studying::Idle,
+                is_in_file: false,
                 selected,
                 hovered: Lit::default(),
-                bounds: &[],
+                ctas: &[],
                 by_tile: false,
+                is_picture: false,
+                unread: 0,
                 log: &[],
                 tokens,
                 commands: &commands,
@@ -118,5 +127,7 @@ fn the_memory_chart_looks_as_kept() {
 
 #[test]
 fn the_roofline_looks_as_kept() {
-    picture("roofline", (&measured(1), Lit::default()), [520.0, 360.0], roofline::show);
+    picture("roofline", (&measured(1), Lit::default()), [520.0, 360.0], |ui, frame| {
+        roofline::show(ui, frame, &mut roofline::State::default());
+    });
 }

@@ -81,7 +81,7 @@ fn taller_lanes_bring_the_bar_of_sms_and_lower_ones_all_sms() {
 fn gap(window: &mut Window) -> (engine::metrics::Gap, Vec<usize>) {
     let Selection::Gap(source, at) = app(window).selected() else { panic!("no bubble is selected") };
     let run = app(window).shown().unwrap().run(source).unwrap();
-    let gap = run.gaps.all()[at];
+    let gap = run.gaps.get(at).unwrap();
     (gap, engine::metrics::bounded_by(&run.capture.plan, &run.capture, &gap))
 }
 
@@ -94,7 +94,7 @@ fn show_me_goes_to_the_longest_bubble_of_the_cause_with_the_most_slot_time() {
     let (found, bounds) = gap(&mut window);
     let run = app(&mut window).shown().unwrap().simulated.clone().unwrap();
     assert_eq!(found.cause, run.bubbles.largest().unwrap().cause);
-    let longest = run.gaps.all().iter().filter(|gap| gap.cause == found.cause).map(|gap| gap.end - gap.begin).max();
+    let longest = run.gaps.iter().filter(|gap| gap.cause == found.cause).map(|gap| gap.length()).max();
     assert_eq!(Some(found.end - found.begin), longest);
     let (from, to) = app(&mut window).axis().window.unwrap();
     assert!(from <= found.begin.as_f64() && found.end.as_f64() <= to);
@@ -128,8 +128,8 @@ fn a_click_on_idle_time_selects_the_bubble_that_is_there() {
 fn a_bubble_is_bounded_by_what_it_waits_for() {
     let mut window = open();
     let run = app(&mut window).shown().unwrap().simulated.clone().unwrap();
-    for gap in run.gaps.all() {
-        let bounds = engine::metrics::bounded_by(&run.capture.plan, &run.capture, gap);
+    for gap in run.gaps.iter() {
+        let bounds = engine::metrics::bounded_by(&run.capture.plan, &run.capture, &gap);
         assert!(!bounds.is_empty(), "{gap:?}");
         let spans: Vec<_> = bounds.iter().map(|at| run.capture.spans.get(*at)).collect();
         match gap.cause {

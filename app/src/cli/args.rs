@@ -1,9 +1,17 @@
 //! The command line as clap reads it. Names are a contract: add to them, keep what stands.
 #![expect(clippy::doc_markdown, reason = "clap shows these comments to a person as they are")]
 
-use std::path::{Path, PathBuf};
+mod bench;
+mod shared;
+
+pub(crate) use bench::{BenchArgs, BenchSet};
+pub(crate) use shared::{Backend, BatchArgs, ChoiceArgs, DeviceArgs, FromArgs, RuleArgs};
+
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::timeline::playback::Moment;
 
 /// See how a batch of LLM attention becomes CTAs on a GPU, and where the time goes.
 ///
@@ -47,174 +55,6 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Name what there is to choose from, one sentence each.
     List(ListArgs),
-}
-
-/// A batch in any of its forms.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Batch")]
-pub(crate) struct BatchArgs {
-    /// A batch file (.ron) or the name of a sample.
-    #[arg(value_name = "BATCH")]
-    pub(crate) file: Option<PathBuf>,
-    /// A tree: nodes per level '_' tokens per node, such as 1,4,256_32,256,32.
-    #[arg(long, value_name = "NODES_TOKENS")]
-    pub(crate) tree: Option<String>,
-    /// Decode requests that share nothing, such as 80x12288; may be repeated.
-    #[arg(long, value_name = "COUNTxKV")]
-    pub(crate) decode: Vec<String>,
-    /// A prefill chunk, such as 1024@12288: 1,024 query tokens ending at KV length 12,288; may be repeated.
-    #[arg(long, value_name = "CHUNK@KV")]
-    pub(crate) prefill: Vec<String>,
-    #[command(flatten)]
-    pub(crate) from: FromArgs,
-    /// A random batch as 'bench --set random' draws it: the first of a seed, or batch NUMBER of it.
-    #[arg(long, value_name = "SEED[:NUMBER]")]
-    pub(crate) random: Option<String>,
-    /// The heads, head dimension and element type of a model; see 'packscope list models'.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["heads", "head_dim", "dtype"])]
-    pub(crate) model: Option<String>,
-    /// GPUs over which the model's heads are divided; the batch is that of one of them.
-    #[arg(long, value_name = "N", requires = "model", default_value_t = 1)]
-    pub(crate) tp: u32,
-    /// Query heads / KV heads [default: 32/8, or the batch file's].
-    #[arg(long, value_name = "HQ/HKV")]
-    pub(crate) heads: Option<String>,
-    /// Head dimension, 64, 128 or 256 [default: 128, or the batch file's].
-    #[arg(long, value_name = "D")]
-    pub(crate) head_dim: Option<u32>,
-    /// Element type, f16 or bf16 [default: f16, or the batch file's].
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) dtype: Option<String>,
-    /// Tokens of one KV block, a power of two up to 256 [default: 32, or the batch file's].
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) block_size: Option<u32>,
-}
-
-/// What engines write; see 'packscope list importers'.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct FromArgs {
-    /// A folder that FlashInfer dumped its calls to, or a workload file of flashinfer-bench (.jsonl).
-    #[arg(long, value_name = "DIR|FILE.jsonl")]
-    pub(crate) flashinfer: Option<PathBuf>,
-    /// KV events of vLLM or SGLang, as 'packscope record' keeps them.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kv_events: Option<PathBuf>,
-    /// A Dynamo request trace (.jsonl or .jsonl.gz); needs --window or --at.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) dynamo: Option<PathBuf>,
-    /// A Mooncake trace (.jsonl or .jsonl.gz); needs --window.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) mooncake: Option<PathBuf>,
-    /// A Qwen-Bailian usage trace (.jsonl or .jsonl.gz); needs --window.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) bailian: Option<PathBuf>,
-    /// A Weka agentic trace (.json); needs --window.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) weka: Option<PathBuf>,
-    /// An engine's own block_table and seq_lens.
-    #[arg(long, value_name = "FILE.safetensors|FILE.npz")]
-    pub(crate) tables: Option<PathBuf>,
-    /// The requests of a trace to take, such as 0:256.
-    #[arg(long, value_name = "START:COUNT", conflicts_with = "at")]
-    pub(crate) window: Option<String>,
-    /// The moment to take, of what tells time: ms after its first record.
-    #[arg(long, value_name = "MS")]
-    pub(crate) at: Option<f64>,
-    /// The call to take, of what has several; the first is 0.
-    #[arg(long, value_name = "N", requires = "flashinfer")]
-    pub(crate) call: Option<usize>,
-    /// How many tokens each request of a trace is into its output.
-    #[arg(long, value_name = "TOKENS", default_value_t = 1)]
-    pub(crate) step: u64,
-    /// Tokens of one hash id [default: 512 of a Mooncake trace, 16 of a Qwen-Bailian one].
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) trace_block: Option<u64>,
-    /// Which requests run, for KV events: lines of {"block_hashes": [...], "kv": TOKENS}.
-    #[arg(long, value_name = "FILE.jsonl", requires = "kv_events")]
-    pub(crate) requests: Option<PathBuf>,
-}
-
-impl FromArgs {
-    /// Names of importers with the files that are given for them.
-    pub(crate) fn given(&self) -> Vec<(&'static str, &Path)> {
-        let all = [
-            ("flashinfer", &self.flashinfer),
-            ("kv-events", &self.kv_events),
-            ("dynamo", &self.dynamo),
-            ("mooncake", &self.mooncake),
-            ("bailian", &self.bailian),
-            ("weka", &self.weka),
-            ("tables", &self.tables),
-        ];
-        all.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?))).collect()
-    }
-}
-
-/// The device and how to get it.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Device")]
-pub(crate) struct DeviceArgs {
-    /// A device by name, a device file (.ron), or 'detect' for the GPU that is here [default: the batch
-    /// file's, else the GPU that is here, else h200-sxm].
-    #[arg(long, value_name = "NAME|FILE.ron|detect")]
-    pub(crate) device: Option<PathBuf>,
-    /// What runs the plan.
-    #[arg(long, value_enum, default_value_t = Backend::Auto)]
-    pub(crate) backend: Backend,
-}
-
-/// What runs a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
-    /// A GPU where there is one, else the simulator.
-    Auto,
-    /// The simulator.
-    Sim,
-    /// The GPU.
-    Cuda,
-}
-
-/// Scheduler, strategy, tile.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Choice")]
-pub(crate) struct ChoiceArgs {
-    /// How packs are made; see 'packscope list schedulers', or auto for the one that is expected to take the least time
-    /// [default: the batch file's, else auto].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) scheduler: Option<String>,
-    /// How CTAs reach the GPU; see 'packscope list strategies', or auto for the one that is expected to take the least
-    /// time [default: the batch file's, else auto].
-    #[arg(long, value_name = "NAME")]
-    pub(crate) strategy: Option<String>,
-    #[command(flatten)]
-    pub(crate) rules: RuleArgs,
-}
-
-impl ChoiceArgs {
-    /// The scheduler's name for a bench, whose published rows are PAT's.
-    pub(crate) fn scheduler(&self) -> &str {
-        self.scheduler.as_deref().unwrap_or(engine::pack::DEFAULT)
-    }
-
-    /// The strategy's name for a bench.
-    pub(crate) fn strategy(&self) -> &str {
-        self.strategy.as_deref().unwrap_or(engine::plan::Strategy::Streams.name())
-    }
-}
-
-/// Constants of the rules.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct RuleArgs {
-    /// One tile for every pack, such as 64x128, instead of the scheduler's rule.
-    #[arg(long, value_name = "MxN")]
-    pub(crate) tile: Option<String>,
-    /// Which way of POD-Attention's kernel 'fused' takes where the batch has prefill: auto, released,
-    /// 2-equal, 2-proportional, 4-equal or 4-proportional (CTAs an SM, policy) [default: auto].
-    #[arg(long, value_name = "WAY")]
-    pub(crate) pod: Option<String>,
-    /// Constant of the profit rule of 'pat' [default: 4].
-    #[arg(long, value_name = "FACTOR")]
-    pub(crate) split_constant: Option<f64>,
 }
 
 /// `demo`.
@@ -424,19 +264,37 @@ pub(crate) struct RecordArgs {
 
 /// `export`.
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("format").required(true).multiple(true).args(["csv", "svg", "png", "perfetto", "animation"])))]
+#[command(group(clap::ArgGroup::new("format").required(true).multiple(true).args(["output", "csv", "svg", "png", "perfetto", "animation"])))]
 pub(crate) struct ExportArgs {
     /// A capture.
     pub(crate) capture: PathBuf,
     /// A folder for spans.csv, kernels.csv, packs.csv, counters.csv (over time) and counts.csv.
     #[arg(long, value_name = "DIR")]
     pub(crate) csv: Option<PathBuf>,
-    /// The timeline as an SVG picture.
+    /// A picture, in the form that the end of its name says: .svg, .png or, of the timeline as it goes, .apng.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// An SVG picture.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// The timeline as a PNG picture.
+    /// A PNG picture.
     #[arg(long, value_name = "FILE")]
     pub(crate) png: Option<PathBuf>,
+    /// What pictures show: one of 'packscope list panels', or sm-grid.
+    #[arg(long, value_name = "NAME", default_value = "timeline", help_heading = "Pictures")]
+    pub(crate) view: String,
+    /// The stretch of time that pictures show, such as 10us:20us [default: all].
+    #[arg(long, value_name = "FROM:TO", help_heading = "Pictures")]
+    pub(crate) range: Option<String>,
+    /// The moment of playback that pictures show: a time of the run such as 12.3us, or choice:5.
+    #[arg(long, value_name = "MOMENT", conflicts_with = "range", help_heading = "Pictures")]
+    pub(crate) at: Option<Moment>,
+    /// The ground of pictures.
+    #[arg(long, value_enum, value_name = "THEME", default_value_t = Theme::Light, help_heading = "Pictures")]
+    pub(crate) theme: Theme,
+    /// How wide pictures are: 1200px on a screen, or on paper 85mm, at 300 dots an inch.
+    #[arg(long, value_name = "WIDTH", default_value = "1200px", help_heading = "Pictures")]
+    pub(crate) width: String,
     /// The run as an animation of its timeline, an APNG.
     #[arg(long, value_name = "FILE")]
     pub(crate) animation: Option<PathBuf>,
@@ -446,6 +304,15 @@ pub(crate) struct ExportArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The ground of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Theme {
+    /// Dark letters on white, for paper.
+    Light,
+    /// Light letters on black.
+    Dark,
 }
 
 /// `verify`.
@@ -463,63 +330,9 @@ pub(crate) struct VerifyArgs {
 pub(crate) struct ViewArgs {
     /// A batch file, the name of a sample, or a capture.
     pub(crate) file: PathBuf,
-}
-
-/// `bench`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// Which configurations.
-    #[arg(long, value_enum, default_value_t = BenchSet::PatFigure10)]
-    pub(crate) set: BenchSet,
-    #[command(flatten)]
-    pub(crate) device: DeviceArgs,
-    #[command(flatten)]
-    pub(crate) choice: ChoiceArgs,
-    /// Query heads / KV heads, where the set does not have its own.
-    #[arg(long, value_name = "HQ/HKV", default_value = "32/8")]
-    pub(crate) heads: String,
-    /// On a GPU, and for hybrid batches: several schedulers, comma-separated, instead of the one.
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) schedulers: Vec<String>,
-    /// On a GPU: several strategies, comma-separated, instead of the one; for hybrid batches instead of all.
-    #[arg(long, value_name = "X,Y", value_delimiter = ',')]
-    pub(crate) strategies: Vec<String>,
-    /// pat-figure-10, hybrid, trace, and any set on a GPU: times of other systems to stand beside ours (rows of config,
-    /// or trace and window, heads, and NAME_us or us: {NAME}).
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) peers: Option<PathBuf>,
-    /// On a GPU, and for hybrid batches: compare the outputs with an f64 reference.
-    #[arg(long)]
-    pub(crate) check: bool,
-    /// random, random-hybrid and trace without --window: where the batches are drawn from.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// random, random-hybrid and trace without --window: how many.
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) count: u32,
-    /// random and trace: of each batch so many pairs of scheduler and strategy, drawn from all that run it, and the three
-    /// that auto expects to be fastest.
-    #[arg(long, value_name = "N", conflicts_with_all = ["schedulers", "strategies"], value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) pairs: Option<u32>,
-    /// Where the table and the plot of the comparison go.
-    #[arg(short, long, value_name = "DIR", default_value = "packscope-out")]
-    pub(crate) output: PathBuf,
-    /// trace and lazy-update: a Mooncake trace (.jsonl).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) mooncake: Option<PathBuf>,
-    /// trace: requests that decode together, such as 1000:64; may be repeated. lazy-update: the requests that run at
-    /// first; those behind them come in later.
-    #[arg(long, value_name = "START:COUNT", requires = "mooncake")]
-    pub(crate) window: Vec<String>,
-    /// trace and lazy-update: how many tokens each request is into its output at first.
-    #[arg(long, value_name = "TOKENS", requires = "mooncake", default_value_t = 1)]
-    pub(crate) step: u64,
-    /// lazy-update: decode steps.
-    #[arg(long, value_name = "N", requires = "mooncake", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) steps: u32,
-    /// Print one JSON object.
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// The moment that playback shows: a time of the run such as 12.3us, or choice:5.
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) at: Option<Moment>,
 }
 
 /// `calibrate`.
@@ -540,52 +353,6 @@ pub(crate) struct CalibrateArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Published sets of configurations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BenchSet {
-    /// The 20 trees of PAT's Figure 10.
-    #[value(name = "pat-figure-10")]
-    PatFigure10,
-    /// PAT against its own parts left out, on the trees of Figure 10 that share.
-    PatAblation,
-    /// FlashForge's trees and its ablation.
-    Flashforge,
-    /// FastTree's trees at three head setups.
-    Fasttree,
-    /// Hydragen's micro-benchmark: prefixes, batches and suffixes.
-    Hydragen,
-    /// Prefill and decode together under every strategy, C0 to C2 of POD-Attention.
-    Hybrid,
-    /// Random decode batches under several schedulers and strategies, by --seed and --count.
-    Random,
-    /// Windows of a Mooncake trace under several schedulers and strategies; needs --mooncake.
-    Trace,
-    /// Random hybrid batches under every strategy, by --seed and --count.
-    RandomHybrid,
-    /// Planning cost of each decode step over a Mooncake window, with and without lazy update; needs
-    /// --mooncake and --window.
-    LazyUpdate,
-    /// PAT's online serving, its section 8.4: time per output token over the request rate; by --seed and --count.
-    PatServing,
-    /// POD-Attention's offline and online serving, its sections 5.2 and 5.3; by --seed and --count.
-    PodServing,
-    /// The 64 hybrid batches of POD-Attention's Figure 6.
-    #[value(name = "pod-figure-6")]
-    PodFigure6,
-    /// The 4,410 hybrid batches of POD-Attention's Figure 11; takes minutes.
-    #[value(name = "pod-figure-11")]
-    PodFigure11,
-    /// Two or four CTAs an SM, POD-Attention's Figure 13.
-    #[value(name = "pod-figure-13")]
-    PodFigure13,
-    /// Its scheduling policies, Figure 14.
-    #[value(name = "pod-figure-14")]
-    PodFigure14,
-    /// Limited prefill splits, its Table 8.
-    #[value(name = "pod-table-8")]
-    PodTable8,
 }
 
 /// `list`.
@@ -613,6 +380,8 @@ pub(crate) enum Listing {
     Tiles,
     /// Views of the window.
     Panels,
+    /// What the window can be told to do, with groups and keys.
+    Commands,
     /// Models whose attention '--model' takes.
     Models,
     /// What engines write that can be imported.

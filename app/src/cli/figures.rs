@@ -49,6 +49,11 @@ pub(crate) fn accepted(runner: &Runner, spec: &BatchSpec, options: &PlanOptions)
     Ok(planned)
 }
 
+/// A time in a table, a dash where there is none.
+pub(crate) fn time_or_dash(time: Option<Nanos>) -> String {
+    time.map_or_else(|| "–".to_owned(), |time| time.to_string())
+}
+
 /// Runs and measures a plan.
 pub(crate) fn run_planned(
     runner: &mut Runner,

@@ -224,8 +224,10 @@ pub(crate) fn resolved(spec: &BatchSpec, options: PlanOptions) -> Outcome<PlanOp
     if !options.auto.any() {
         return Ok(options);
     }
-    let best = session::ranking(spec, &options)?.into_iter().next();
-    Ok(best.map_or(options.clone(), |(best, _)| PlanOptions { explain: options.explain, ..best }))
+    Ok(match session::ranking(spec, &options)?.into_iter().next() {
+        Some((best, _)) => PlanOptions { explain: options.explain, ..best },
+        None => options,
+    })
 }
 
 /// Everything that planning takes in a bench.
@@ -285,8 +287,7 @@ pub(crate) fn ways(
 }
 
 fn tile(text: &str) -> Outcome<Tile> {
-    let parsed = text.split_once('x').and_then(|(m, n)| Some(Tile { m: m.parse().ok()?, n: n.parse().ok()? }));
-    parsed.ok_or_else(|| {
+    Tile::parse(text).ok_or_else(|| {
         Fault::input(format!("--tile is '{}'", quoted(text)), "write it like 64x128: query rows, 'x', KV tokens")
     })
 }

@@ -97,9 +97,15 @@ impl Edit {
         match self {
             Self::Batch(spec) => of_batch(&before.spec, spec),
             Self::Draw(_, name) => name.clone(),
-            Self::Options(all) => format!("adopt {} · {}", all.scheduler, all.strategy.name()),
-            Self::Scheduler(name, _) => format!("scheduler {name}"),
-            Self::Strategy(strategy, _) => format!("strategy {}", strategy.name()),
+            Self::Options(all) => {
+                let elsewhere = all.device.key != before.options.device.key;
+                let device = if elsewhere { format!(" on {}", all.device.name) } else { String::new() };
+                format!("adopt {} · {}{device}", all.scheduler, all.strategy.name())
+            }
+            Self::Scheduler(_, true) => "scheduler auto".to_owned(),
+            Self::Scheduler(name, false) => format!("scheduler {name}"),
+            Self::Strategy(_, true) => "strategy auto".to_owned(),
+            Self::Strategy(strategy, false) => format!("strategy {}", strategy.name()),
             Self::Pod(choice) => format!("POD {}", choice.name()),
             Self::Device(device) => format!("device {}", device.name),
             Self::Tile(Some(tile)) => format!("tile {tile}"),

@@ -6,17 +6,24 @@
 //! answer of id ──► taken by the job of that id; of any other, dropped
 //! ```
 
+use std::time::{Duration, Instant};
+
 use engine::cancel::Cancel;
 
 use super::planner::{self, Event, Job, Task, Told, Worker};
 use super::state::{JobId, Work};
 use crate::document::Document;
 
+/// A job that takes longer is slow, and says that it goes on.
+const SLOW: Duration = Duration::from_millis(250);
+
 /// The thread, what it is at, and what waits for it.
 #[derive(Debug)]
 pub(crate) struct Engine {
     worker: Worker,
     work: Work,
+    /// When it began.
+    began: Instant,
     /// Stops the job that goes on.
     cancel: Cancel,
     line: Vec<(Document, Task)>,
@@ -26,12 +33,24 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(worker: Worker) -> Self {
-        Self { worker, work: Work::Idle, cancel: Cancel::default(), line: Vec::new(), refused: None }
+        Self {
+            worker,
+            work: Work::Idle,
+            began: Instant::now(),
+            cancel: Cancel::default(),
+            line: Vec::new(),
+            refused: None,
+        }
     }
 
     /// What goes on.
     pub(crate) fn work(&self) -> Work {
         self.work
+    }
+
+    /// How long one still waits until what goes on is slow, so that it is worth a sign that it does; zero from then on.
+    pub(crate) fn until_slow(&self) -> Duration {
+        SLOW.saturating_sub(self.began.elapsed())
     }
 
     /// Whether anything goes on or waits.
@@ -47,7 +66,7 @@ impl Engine {
 
     /// Asks for more about the same document, after what goes on. A comparison begins again.
     pub(crate) fn ask(&mut self, document: &Document, task: Task) {
-        if let (Task::Compare, Work::Comparing { .. }) = (&task, self.work) {
+        if let (Task::Compare(_), Work::Comparing { .. }) = (&task, self.work) {
             self.give_up();
         }
         self.line.retain(|(_, other)| std::mem::discriminant(other) != std::mem::discriminant(&task));
@@ -85,10 +104,11 @@ impl Engine {
         self.work = match task {
             Task::Plan => Work::Planning(id),
             Task::Match { .. } => Work::Matching(id),
-            Task::Compare => {
-                Work::Comparing { id, done: 0, of: planner::ways(&document.spec, &document.options).len() }
+            Task::Compare(ref devices) => {
+                Work::Comparing { id, done: 0, of: planner::ways(&document.spec, &document.options, devices).len() }
             }
         };
+        self.began = Instant::now();
         self.cancel = Cancel::default();
         self.refused = self.worker.submit(Job { id, document, task, cancel: self.cancel.clone() });
         id
@@ -121,7 +141,7 @@ mod tests {
     use engine::workload::{AttentionShape, BatchSpec};
 
     use super::*;
-    use crate::runs::compared::Compared;
+    use crate::runs::compared::{Compared, Kind};
 
     fn document() -> Document {
         Document {
@@ -140,7 +160,8 @@ mod tests {
     }
 
     fn way(id: JobId) -> Event {
-        Event { id, told: Told::Compared(Compared { name: "way".to_owned(), outcome: Err("none".to_owned()) }) }
+        let way = Compared { kind: Kind::Way, name: "way".to_owned(), outcome: Err("none".to_owned()) };
+        Event { id, told: Told::Compared(way) }
     }
 
     #[test]
@@ -156,10 +177,10 @@ mod tests {
     #[test]
     fn a_comparison_that_was_stopped_leaves_the_next_one_alone() {
         let mut engine = engine();
-        engine.ask(&document(), Task::Compare);
+        engine.ask(&document(), Task::Compare(Vec::new()));
         let old = engine.work().id().unwrap();
         assert!(engine.stop() && !engine.stop());
-        engine.ask(&document(), Task::Compare);
+        engine.ask(&document(), Task::Compare(Vec::new()));
         for late in [way(old), Event { id: old, told: Told::Cancelled }] {
             assert!(engine.take(late).is_none());
         }
@@ -174,11 +195,11 @@ mod tests {
     fn what_is_asked_waits_for_the_plan_and_falls_with_the_next_one() {
         let mut engine = engine();
         let plan = engine.plan(&document());
-        engine.ask(&document(), Task::Compare);
+        engine.ask(&document(), Task::Compare(Vec::new()));
         assert_eq!(engine.work(), Work::Planning(plan));
         engine.take(failed(plan));
         assert!(matches!(engine.work(), Work::Comparing { .. }));
-        engine.ask(&document(), Task::Compare);
+        engine.ask(&document(), Task::Compare(Vec::new()));
         let plan = engine.plan(&document());
         engine.take(failed(plan));
         assert_eq!(engine.work(), Work::Idle, "the comparison was of another document");

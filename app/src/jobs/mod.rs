@@ -6,3 +6,4 @@ pub(crate) mod measuring;
 pub mod mishap;
 pub mod planner;
 pub mod state;
+pub mod studies;

@@ -8,17 +8,18 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use engine::cancel::Cancel;
 use engine::capture::L2State;
+use engine::hw::Device;
 use engine::metrics::Differences;
 use engine::pack;
 use engine::plan::{Strategy, hybrid};
-use engine::session::{self, PlanOptions, Planned, RunOptions};
+use engine::session::{self, Auto, PlanOptions, Planned, RunOptions};
 use engine::workload::BatchSpec;
 
 use crate::document::Document;
 use crate::jobs::mishap;
 use crate::jobs::mishap::Mishap;
 use crate::jobs::state::JobId;
-use crate::runs::compared::{Compared, Matched, Way};
+use crate::runs::compared::{Compared, Kind, Matched, Way};
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 
@@ -27,8 +28,8 @@ use crate::runs::shown::Shown;
 pub enum Task {
     /// Plan and simulate.
     Plan,
-    /// All ways side by side instead of the chosen one.
-    Compare,
+    /// All ways side by side instead of the chosen one, and that one on these devices.
+    Compare(Vec<Device>),
     /// Put the simulated run of a plan beside its measured one, simulating where that was not done.
     Match {
         /// The plan.
@@ -131,7 +132,7 @@ fn by_our_fault(mishap: &Mishap) -> String {
 
 fn work(job: &Job, tell: &dyn Fn(Told) -> bool) -> bool {
     let done = match &job.task {
-        Task::Compare => return compare(job, tell),
+        Task::Compare(devices) => return compare(job, devices, tell),
         Task::Plan => run(&job.document.spec, &job.document.options, job.document.l2, &job.cancel)
             .map(|(shown, problem)| Told::Done(Box::new(shown), problem)),
         Task::Match { planned, measured, simulated } => {
@@ -203,22 +204,32 @@ pub fn beside(
     Ok(Matched { measured: Arc::clone(measured), simulated, differences })
 }
 
-/// Every strategy that takes the batch under the chosen scheduler, then every other scheduler under the chosen strategy.
-pub fn ways(spec: &BatchSpec, options: &PlanOptions) -> Vec<PlanOptions> {
+/// Every strategy that takes the batch under the chosen scheduler, then every other scheduler under the chosen strategy,
+/// then what is chosen on each of `devices`.
+pub fn ways(spec: &BatchSpec, options: &PlanOptions, devices: &[Device]) -> Vec<PlanOptions> {
     let strategies: &[Strategy] = if spec.is_hybrid() { &Strategy::ALL } else { &Strategy::ANY_BATCH };
     let made = |strategy: &&Strategy| hybrid::has_kernels(&options.device, **strategy);
     let strategies =
         strategies.iter().filter(made).map(|strategy| PlanOptions { strategy: *strategy, ..options.clone() });
     let others = pack::schedulers().iter().filter(|scheduler| scheduler.name() != options.scheduler);
     let others = others.map(|scheduler| PlanOptions { scheduler: scheduler.name().to_owned(), ..options.clone() });
-    strategies.chain(others).map(|way| PlanOptions { explain: false, ..way }).collect()
+    let elsewhere = devices.iter().map(|device| PlanOptions { device: device.clone(), ..options.clone() });
+    // Each is the way that it names, whatever else would be faster.
+    let all = strategies.chain(others).chain(elsewhere);
+    all.map(|way| PlanOptions { explain: false, auto: Auto::default(), ..way }).collect()
 }
 
-fn compare(job: &Job, tell: &dyn Fn(Told) -> bool) -> bool {
+fn compare(job: &Job, devices: &[Device], tell: &dyn Fn(Told) -> bool) -> bool {
     let document = &job.document;
-    let ways = ways(&document.spec, &document.options);
+    let ways = ways(&document.spec, &document.options, devices);
     for way in &ways {
         let name = format!("{} · {}", way.scheduler, way.strategy.name());
+        let elsewhere = way.device.key != document.options.device.key;
+        let (name, kind) = if elsewhere {
+            (format!("{name} on {}", way.device.name), Kind::Device(way.device.key.clone()))
+        } else {
+            (name, Kind::Way)
+        };
         // A way that panics is one that there is no run of; the others have theirs.
         let outcome = match mishap::catch(|| run(&document.spec, way, document.l2, &job.cancel)) {
             Err(mishap) => Err(by_our_fault(&mishap)),
@@ -228,7 +239,7 @@ fn compare(job: &Job, tell: &dyn Fn(Told) -> bool) -> bool {
             Ok(Err(engine::Error::Cancelled)) => return tell(Told::Cancelled),
             Ok(Err(error)) => Err(error.to_string()),
         };
-        if !tell(Told::Compared(Compared { name, outcome })) {
+        if !tell(Told::Compared(Compared { kind, name, outcome })) {
             return false;
         }
     }

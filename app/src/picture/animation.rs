@@ -1,4 +1,4 @@
-//! A run as an animation (APNG): the timeline, with the moment wandering over it.
+//! Moments of a run: one as a picture, and all as an animation (APNG), the moment wandering over the timeline.
 //!
 //! The picture is drawn twice, as it is and drawn back; a frame is the first before its moment and the second behind it.
 //! So from frame to frame only the columns between two moments and the clock differ, and only they are in the file.
@@ -6,10 +6,13 @@
 use std::collections::HashMap;
 
 use anyhow::Context as _;
+use egui::{Rect, pos2};
 use engine::capture::Capture;
 use engine::units::Nanos;
 
+use super::look::Look;
 use super::png;
+use super::svg::{document, hex, rect, text};
 use super::timeline::{Placed, placed};
 use crate::runs::damage::Damage;
 use crate::theme::tokens;
@@ -77,15 +80,41 @@ struct Patch {
     delay: u16,
 }
 
+/// What draws lanes and counters of a stretch back: what is to come.
+fn veil(area: Rect, look: &Look) -> String {
+    let fill = hex(look.tokens().canvas);
+    let (x, y, width, tall) = (area.left(), area.top(), area.width(), area.height());
+    format!(
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{tall:.1}\" fill=\"{fill}\" fill-opacity=\"0.78\"/>\n"
+    )
+}
+
+/// Draws one moment, nanoseconds from the start of the run: what is to come stands back. An SVG.
+pub fn moment(capture: &Capture, damage: &Damage, time: f64, look: &Look) -> String {
+    let t = look.tokens();
+    let Placed { mut body, height, area, end } = placed(capture, damage, look);
+    let time = time.clamp(0.0, end);
+    let x = area.left() + area.width() * (time / end) as f32;
+    body += &veil(area.with_min_x(x), look);
+    rect(&mut body, Rect::from_min_max(pos2(x - 1.0, area.top()), pos2(x + 1.0, area.bottom())), &hex(t.accent));
+    let told = format!("{} {}", Nanos(time as u64), capture.provenance.source_words());
+    // Left of the line where there is no room right of it.
+    let left = if x > area.right() - 160.0 { x - 156.0 } else { x + 6.0 };
+    text(&mut body, left, area.top() + 14.0, 13, t.accent, &told);
+    document(look, height, &body)
+}
+
 /// Draws the animation; the bytes of a file.
 ///
 /// # Errors
 /// Where a picture does not parse or the file cannot be encoded.
 pub fn animation(capture: &Capture, damage: &Damage) -> anyhow::Result<Vec<u8>> {
-    let Placed { svg, veil, area, end } = placed(capture, damage);
+    let look = &Look::default();
+    let placed = placed(capture, damage, look);
+    let (area, end) = (placed.area, placed.end);
     let scale = WIDTH / super::svg::WIDTH;
-    let bright = Image::of(&svg, scale)?;
-    let faint = Image::of(&veil, scale)?;
+    let bright = Image::of(&document(look, placed.height, &placed.body), scale)?;
+    let faint = Image::of(&document(look, placed.height, &(placed.body + &veil(area, look))), scale)?;
     let pixel = |length: f32| (length * scale).round() as usize;
     let rows = pixel(area.top())..pixel(area.bottom()).min(bright.height());
     let (left, right) = (pixel(area.left()), pixel(area.right()).min(bright.width));
@@ -128,9 +157,9 @@ fn clock(time: Nanos, source: &str) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\">\
          <rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\
          <text x=\"{}\" y=\"15\" font-size=\"14\" text-anchor=\"end\" fill=\"{}\">{time} {source}</text></svg>",
-        super::svg::hex(t.canvas),
+        hex(t.canvas),
         width - 4.0,
-        super::svg::hex(t.text)
+        hex(t.text)
     )
 }
 

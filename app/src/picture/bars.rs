@@ -3,6 +3,7 @@
 
 use egui::{Rect, pos2, vec2};
 
+use super::look::Look;
 use super::svg::{LEFT, WIDTH, document, hex, rect, text};
 use crate::theme::tokens;
 
@@ -64,7 +65,7 @@ impl Bars {
             let down = area.bottom() + 14.0 + 13.0 * (case % 3) as f32;
             text(&mut body, left, down, 10, t.faint, name);
         }
-        document(area.bottom() + 56.0, &body)
+        document(&Look::default(), area.bottom() + 56.0, &body)
     }
 
     /// Names of the ways with their colours; gives where it ends.

@@ -2,7 +2,9 @@
 
 pub mod animation;
 pub mod bars;
+pub mod look;
 pub mod plot;
 pub mod png;
+pub mod shapes;
 mod svg;
 pub mod timeline;

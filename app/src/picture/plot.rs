@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use egui::{Rect, pos2, vec2};
 
+use super::look::Look;
 use super::svg::{WIDTH, document, hex, text};
 use crate::theme::tokens;
 
@@ -106,7 +107,7 @@ pub fn svg(plot: &Plot) -> String {
         text(&mut body, legend + 34.0, 50.0, 12, t.text, &series.name);
         legend += 58.0 + series.name.chars().count() as f32 * 6.6;
     }
-    document(area.bottom() + 56.0, &body)
+    document(&Look::default(), area.bottom() + 56.0, &body)
 }
 
 /// Multiples of `step` from `low` to `high`.

@@ -2,219 +2,270 @@
 
 use std::fmt::Write as _;
 
-use egui::{Color32, Rect, pos2, vec2};
+use egui::{Rect, pos2, vec2};
 use engine::capture::Capture;
 use engine::metrics;
 use engine::plan::CtaRole;
 use engine::units::Nanos;
 
-use super::svg::{LEFT, WIDTH, document, hex, rect, text};
+use super::look::Look;
+use super::svg::{LEFT, document, hex, rect, text, width_of, wrapped};
 use crate::runs::damage::{self, Damage};
 use crate::runs::headline;
-use crate::theme::{Tokens, mix, tokens};
+use crate::theme::{Tokens, mix};
 use crate::timeline::colour::entity_colour;
 use crate::timeline::counters::caption;
 use crate::timeline::lanes::Lanes;
 use crate::timeline::layout::{Layout, View, ticks};
 
-fn title(capture: &Capture) -> String {
+/// Free space right of all.
+const RIGHT: f32 = 20.0;
+/// Height of the lanes of one run among several.
+const BESIDE: f32 = 140.0;
+
+/// What a picture of a run is headed with: batch, way, device, makespan and where it comes from.
+pub fn title(capture: &Capture) -> String {
     let batch = if capture.batch.name.is_empty() { "batch" } else { &capture.batch.name };
     let (plan, made) = (&capture.plan, &capture.provenance);
     let way = format!("{} · {} · {}", plan.scheduler, plan.strategy.name(), made.device_name);
     format!("{batch} · {way} · {}", headline::sentence(capture))
 }
 
-/// Under a title: which run the lanes are of, and what its file had lost. Gives the height that it takes.
-fn subtitle(out: &mut String, t: &Tokens, capture: &Capture, damage: &Damage, top: f32) -> f32 {
-    let mut lines: Vec<(String, Color32)> = Vec::new();
-    lines.extend(headline::lanes(capture, damage).map(|traced| (traced, t.faint)));
-    let lost = damage.missing().iter().map(|missing| (format!("the capture is damaged; it lacks {missing}"), t.warn));
-    lines.extend(lost);
-    for (at, (line, fill)) in lines.iter().enumerate() {
-        text(out, LEFT, top + 15.0 * at as f32, 11, *fill, line);
-    }
-    15.0 * lines.len() as f32
+/// A run, what its file had lost, and how it is drawn.
+struct Drawing<'a> {
+    capture: &'a Capture,
+    damage: &'a Damage,
+    tokens: &'static Tokens,
+    width: f32,
 }
 
-fn lanes(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), area: Rect, (begin, end): (f64, f64)) {
-    let lanes = Lanes::of(capture);
-    let layout = Layout::new(&lanes, View { begin, end, scroll: 0.0, lane_height: None }, area);
-    // Where CTAs are lost, a gap may be none; where windows are, its cause is not known.
-    let gaps = if damage.of_causes().is_none() && !layout.is_strips() {
-        metrics::gaps(&capture.plan, capture)
-    } else {
-        Vec::new()
-    };
-    for gap in gaps {
-        let (left, right) = (layout.x(gap.begin.as_f64()), layout.x(gap.end.as_f64()));
-        let (left, right) = (left.max(area.left()), right.min(area.right()));
-        if right - left >= 3.0 {
-            let top = layout.top(gap.sm as usize * layout.slots + gap.slot as usize);
-            let place = Rect::from_min_max(pos2(left, top), pos2(right, top + layout.lane));
-            rect(out, place, &format!("url(#{})", gap.cause.name()));
-        }
+impl<'a> Drawing<'a> {
+    fn new(capture: &'a Capture, damage: &'a Damage, look: &Look) -> Self {
+        Self { capture, damage, tokens: look.tokens(), width: look.width.units() }
     }
-    let colour = |entity| entity_colour(t, &capture.plan, entity, false);
-    if layout.is_strips() {
-        layout.strips(&lanes, &capture.spans, |piece, share, place| {
-            rect(out, place, &hex(mix(t.canvas, colour(piece.entity), share)));
-        });
-    } else {
-        layout.pieces(&lanes, &capture.spans, |_, piece, place| rect(out, place, &hex(colour(piece.entity))));
-    }
-    for tick in ticks(layout.view, area.width(), 110.0) {
-        let x = layout.x(tick);
-        text(out, x, area.bottom() + 14.0, 11, t.faint, &Nanos(tick as u64).to_string());
-    }
-}
 
-fn legend(out: &mut String, t: &Tokens, (capture, damage): (&Capture, &Damage), y: f32) {
-    let report = metrics::bubbles(&capture.plan, capture);
-    let busy = damage::busy(report.busy_share(), 1, damage);
-    text(out, LEFT, y, 12, t.text, &format!("busy {busy}"));
-    let mut x = LEFT + 90.0;
-    if !capture.plan.prefill.is_empty() {
-        let roles = [
-            (CtaRole::Prefill, "prefill", t.prefill),
-            (CtaRole::Decode, "decode", t.decode),
-            (CtaRole::Both, "both", t.both),
-            (CtaRole::Merge, "merge", t.merge),
-        ];
-        for (_, name, fill) in roles.into_iter().filter(|(role, ..)| capture.spans.role.contains(role)) {
-            rect(out, Rect::from_min_size(pos2(x, y - 10.0), vec2(14.0, 11.0)), &hex(fill));
-            text(out, x + 18.0, y, 12, t.text, name);
-            x += 36.0 + name.len() as f32 * 6.6;
+    /// Units between the margins.
+    fn inner(&self) -> f32 {
+        self.width - LEFT - RIGHT
+    }
+
+    /// Title and what stands under it; gives where that ends.
+    fn head(&self, out: &mut String, top: f32, size: u32) -> f32 {
+        let t = self.tokens;
+        let (x, width) = (12.0, self.width - 24.0);
+        let mut y = top + wrapped(out, (x, top, width), size, t.text, &title(self.capture));
+        let mut line = |words: &str, fill| {
+            y += 16.0;
+            y += wrapped(out, (x, y, width), 11, fill, words);
+        };
+        if let Some(traced) = headline::lanes(self.capture, self.damage) {
+            line(&traced, t.faint);
+        }
+        for missing in self.damage.missing() {
+            line(&format!("the capture is damaged; it lacks {missing}"), t.warn);
+        }
+        self.legend(out, y + 21.0)
+    }
+
+    /// Busy share, roles and bubbles, in as many lines as they need; gives where that ends.
+    fn legend(&self, out: &mut String, top: f32) -> f32 {
+        let (capture, t) = (self.capture, self.tokens);
+        let report = metrics::bubbles(&capture.plan, capture);
+        let busy = format!("busy {}", damage::busy(report.busy_share(), 1, self.damage));
+        text(out, 12.0, top, 12, t.text, &busy);
+        let mut entries: Vec<(String, String)> = Vec::new();
+        if !capture.plan.prefill.is_empty() {
+            let roles = [
+                (CtaRole::Prefill, "prefill", t.prefill),
+                (CtaRole::Decode, "decode", t.decode),
+                (CtaRole::Both, "both", t.both),
+                (CtaRole::Merge, "merge", t.merge),
+            ];
+            let there = roles.into_iter().filter(|(role, ..)| capture.spans.role.contains(role));
+            entries.extend(there.map(|(_, name, fill)| (hex(fill), name.to_owned())));
+        }
+        let lost = self.damage.of_causes();
+        if lost.is_none() {
+            let bubbles = report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0);
+            entries.extend(bubbles.map(|bubble| {
+                let name = bubble.cause.name();
+                let label = format!("{} {:.1} %", name.replace('-', " "), report.share(bubble.slot_time) * 100.0);
+                (format!("url(#{name})"), label)
+            }));
+        }
+        let (mut x, mut y) = (12.0 + width_of(&busy, 12) + 18.0, top);
+        for (fill, label) in entries {
+            let wide = 36.0 + width_of(&label, 12);
+            if x + wide > self.width - 12.0 {
+                (x, y) = (12.0, y + 17.0);
+            }
+            rect(out, Rect::from_min_size(pos2(x, y - 10.0), vec2(14.0, 11.0)), &fill);
+            text(out, x + 18.0, y, 12, t.text, &label);
+            x += wide;
+        }
+        match lost {
+            Some(reason) => {
+                let words = format!("bubbles {} ({reason})", damage::UNKNOWN);
+                y + 17.0 + wrapped(out, (12.0, y + 17.0, self.width - 24.0), 12, t.warn, &words)
+            }
+            None => y,
         }
     }
-    if let Some(reason) = damage.of_causes() {
-        return text(out, x, y, 12, t.warn, &format!("bubbles {} ({reason})", damage::UNKNOWN));
+
+    fn lanes(&self, out: &mut String, area: Rect, (begin, end): (f64, f64)) {
+        let (capture, t) = (self.capture, self.tokens);
+        let lanes = Lanes::of(capture);
+        let layout = Layout::new(&lanes, View { begin, end, scroll: 0.0, lane_height: None }, area);
+        // Where CTAs are lost, a gap may be none; where windows are, its cause is not known.
+        let gaps = if self.damage.of_causes().is_none() && !layout.is_strips() {
+            metrics::gaps(&capture.plan, capture)
+        } else {
+            Vec::new()
+        };
+        for gap in gaps {
+            let (left, right) = (layout.x(gap.begin.as_f64()), layout.x(gap.end.as_f64()));
+            let (left, right) = (left.max(area.left()), right.min(area.right()));
+            if right - left >= 3.0 {
+                let top = layout.top(gap.sm as usize * layout.slots + gap.slot as usize);
+                let place = Rect::from_min_max(pos2(left, top), pos2(right, top + layout.lane));
+                rect(out, place, &format!("url(#{})", gap.cause.name()));
+            }
+        }
+        let colour = |entity| entity_colour(t, &capture.plan, entity, false);
+        if layout.is_strips() {
+            layout.strips(&lanes, &capture.spans, |piece, share, place| {
+                rect(out, place, &hex(mix(t.canvas, colour(piece.entity), share)));
+            });
+        } else {
+            layout.pieces(&lanes, &capture.spans, |_, piece, place| rect(out, place, &hex(colour(piece.entity))));
+        }
+        for tick in ticks(layout.view, area.width(), 110.0) {
+            // The last label ends within the picture.
+            let label = Nanos(tick as u64).to_string();
+            let x = layout.x(tick).min(self.width - 4.0 - width_of(&label, 11));
+            text(out, x, area.bottom() + 14.0, 11, t.faint, &label);
+        }
     }
-    for bubble in report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0) {
-        let name = bubble.cause.name();
-        rect(out, Rect::from_min_size(pos2(x, y - 10.0), vec2(14.0, 11.0)), &format!("url(#{name})"));
-        let label = format!("{} {:.1} %", name.replace('-', " "), report.share(bubble.slot_time) * 100.0);
-        text(out, x + 18.0, y, 12, t.text, &label);
-        x += 36.0 + label.len() as f32 * 6.6;
+
+    /// First and last SM beside the lanes.
+    fn numbers(&self, out: &mut String, area: Rect) {
+        text(out, 8.0, area.top() + 10.0, 11, self.tokens.faint, "SM 0");
+        let last = format!("SM {}", self.capture.provenance.sm_count.saturating_sub(1));
+        text(out, 8.0, area.bottom(), 11, self.tokens.faint, &last);
+    }
+
+    /// The body of the picture, where its lanes and counters lie, and its height.
+    fn whole(&self, window: (f64, f64)) -> (String, Rect, f32) {
+        let mut body = String::new();
+        let head = self.head(&mut body, 26.0, 15);
+        // A narrow picture is as much lower, so that its shape stays.
+        let height = (self.capture.slots() as f32 * 2.0).clamp(240.0, 900.0) * (self.width / 1200.0).clamp(0.5, 1.0);
+        let area = Rect::from_min_size(pos2(LEFT, head + 12.0), vec2(self.inner(), height));
+        self.numbers(&mut body, area);
+        self.lanes(&mut body, area, window);
+        let under = Rect::from_min_size(pos2(LEFT, area.bottom() + 24.0), vec2(area.width(), 0.0));
+        let bottom = self.counters(&mut body, under, window);
+        let all = area.with_max_y(if bottom > under.top() { bottom - 18.0 } else { area.bottom() });
+        (body, all, bottom + 6.0)
+    }
+
+    /// Throughputs and shares under the lanes, on their axis; returns where they end.
+    fn counters(&self, out: &mut String, under: Rect, (begin, end): (f64, f64)) -> f32 {
+        let (capture, t) = (self.capture, self.tokens);
+        let mut top = under.top();
+        for unit in ["B/s", "share"] {
+            let rows: Vec<_> = capture.counters.iter().filter(|series| series.unit == unit).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let bytes = unit == "B/s";
+            let peak = if bytes { capture.provenance.peak_bytes_per_s as f64 } else { 1.0 };
+            let values = rows.iter().flat_map(|series| series.values.iter().copied()).filter(|value| value.is_finite());
+            let most = values.fold(peak, f64::max).max(1e-9);
+            let height = if bytes { 84.0 } else { 48.0 };
+            let place = Rect::from_min_size(pos2(under.left(), top), vec2(under.width(), height));
+            rect(out, place, &hex(t.back));
+            for (at, series) in rows.into_iter().enumerate() {
+                let colour = t.entity([4, 5, 2, 7][(at + if bytes { 0 } else { 2 }) % 4]);
+                let mut points = String::new();
+                let time = |step: usize| series.start.as_f64() + series.step.as_f64() * step as f64;
+                let seen = |step: usize| time(step + 1) > begin && time(step) < end;
+                let values = series.values.iter().enumerate().filter(|(_, value)| value.is_finite());
+                for (step, value) in values.filter(|(step, _)| seen(*step)) {
+                    for time in [time(step), time(step + 1)] {
+                        let x = place.left() + ((time - begin) / (end - begin)).clamp(0.0, 1.0) as f32 * place.width();
+                        let y = place.bottom() - (value / most) as f32 * (place.height() - 2.0);
+                        let _ = write!(points, "{x:.1},{y:.1} ");
+                    }
+                }
+                let fill = hex(colour);
+                let _ =
+                    writeln!(out, r#"<polyline points="{points}" fill="none" stroke="{fill}" stroke-width="1.2"/>"#);
+                let down = 13.0 + 13.0 * at as f32;
+                let name = series.name.replace('_', " ");
+                text(out, place.left() + 6.0, place.top() + down, 11, colour, &name);
+            }
+            let limit = if bytes { format!("top: {:.2} TB/s", most / 1e12) } else { "top: 100 %".to_owned() };
+            text(out, place.right() - 96.0, place.top() + 13.0, 11, t.faint, &limit);
+            top = place.bottom() + 6.0;
+        }
+        if top > under.top() {
+            let (x, width) = (under.left(), under.width());
+            top += 16.0 + wrapped(out, (x, top + 10.0, width), 11, t.faint, &caption(capture));
+        }
+        top
     }
 }
 
 /// The timeline of a run with its bubbles, title, source and legend.
 pub fn timeline_svg(capture: &Capture, damage: &Damage) -> String {
-    window_svg(capture, damage, None)
+    window_svg(capture, damage, None, &Look::default())
 }
 
-/// The timeline with where its lanes lie, for the moments of an animation.
+/// The same of a stretch of time, in nanoseconds, and of all where there is none.
+pub fn window_svg(capture: &Capture, damage: &Damage, window: Option<(f64, f64)>, look: &Look) -> String {
+    let window = window.unwrap_or((0.0, capture.makespan().as_f64().max(1.0)));
+    let (body, _, height) = Drawing::new(capture, damage, look).whole(window);
+    document(look, height, &body)
+}
+
+/// The timeline with where its lanes lie, for moments of it.
 pub(super) struct Placed {
-    /// The picture.
-    pub(super) svg: String,
-    /// The picture with its lanes and counters drawn back.
-    pub(super) veil: String,
+    /// The body of the picture.
+    pub(super) body: String,
+    /// Its height.
+    pub(super) height: f32,
     /// Where lanes and counters lie.
     pub(super) area: Rect,
     /// Nanoseconds that the area is wide.
     pub(super) end: f64,
 }
 
-/// Draws the timeline for an animation.
-pub(super) fn placed(capture: &Capture, damage: &Damage) -> Placed {
+/// Draws the timeline for moments of it.
+pub(super) fn placed(capture: &Capture, damage: &Damage, look: &Look) -> Placed {
     let end = capture.makespan().as_f64().max(1.0);
-    let (body, area, height) = drawn(capture, damage, (0.0, end));
-    let mut veil = body.clone();
-    let fill = hex(tokens(false).canvas);
-    let (x, y, width, tall) = (area.left(), area.top(), area.width(), area.height());
-    let _ = writeln!(
-        veil,
-        r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{tall:.1}" fill="{fill}" fill-opacity="0.78"/>"#
-    );
-    Placed { svg: document(height, &body), veil: document(height, &veil), area, end }
+    let (body, area, height) = Drawing::new(capture, damage, look).whole((0.0, end));
+    Placed { body, height, area, end }
 }
 
-/// The same of a stretch of time, in nanoseconds; of all where there is none.
-pub fn window_svg(capture: &Capture, damage: &Damage, window: Option<(f64, f64)>) -> String {
-    let window = window.unwrap_or((0.0, capture.makespan().as_f64().max(1.0)));
-    let (body, _, height) = drawn(capture, damage, window);
-    document(height, &body)
-}
-
-/// The body of the picture, where its lanes and counters lie, and its height.
-fn drawn(capture: &Capture, damage: &Damage, window: (f64, f64)) -> (String, Rect, f32) {
-    let t = tokens(false);
-    let mut body = String::new();
-    text(&mut body, LEFT, 26.0, 15, t.text, &title(capture));
-    let under = subtitle(&mut body, t, capture, damage, 43.0);
-    legend(&mut body, t, (capture, damage), 48.0 + under);
-    let height = (capture.slots() as f32 * 2.0).clamp(240.0, 900.0);
-    let area = Rect::from_min_size(pos2(LEFT, 60.0 + under), vec2(WIDTH - LEFT - 20.0, height));
-    text(&mut body, 8.0, area.top() + 10.0, 11, t.faint, "SM 0");
-    let last = format!("SM {}", capture.provenance.sm_count.saturating_sub(1));
-    text(&mut body, 8.0, area.bottom(), 11, t.faint, &last);
-    lanes(&mut body, t, (capture, damage), area, window);
-    let under = Rect::from_min_size(pos2(LEFT, area.bottom() + 24.0), vec2(area.width(), 0.0));
-    let bottom = counters(&mut body, t, capture, under, window);
-    let all = area.with_max_y(if bottom > under.top() { bottom - 18.0 } else { area.bottom() });
-    (body, all, bottom + 6.0)
-}
-
-/// Throughputs and shares under the lanes, on their axis; returns where they end.
-fn counters(out: &mut String, t: &Tokens, capture: &Capture, under: Rect, (begin, end): (f64, f64)) -> f32 {
-    let mut top = under.top();
-    for unit in ["B/s", "share"] {
-        let rows: Vec<_> = capture.counters.iter().filter(|series| series.unit == unit).collect();
-        if rows.is_empty() {
-            continue;
-        }
-        let bytes = unit == "B/s";
-        let peak = if bytes { capture.provenance.peak_bytes_per_s as f64 } else { 1.0 };
-        let values = rows.iter().flat_map(|series| series.values.iter().copied()).filter(|value| value.is_finite());
-        let most = values.fold(peak, f64::max).max(1e-9);
-        let place = Rect::from_min_size(pos2(under.left(), top), vec2(under.width(), if bytes { 84.0 } else { 48.0 }));
-        rect(out, place, &hex(t.back));
-        for (at, series) in rows.into_iter().enumerate() {
-            let colour = t.entity([4, 5, 2, 7][(at + if bytes { 0 } else { 2 }) % 4]);
-            let mut points = String::new();
-            for (step, value) in series.values.iter().enumerate().filter(|(_, value)| value.is_finite()) {
-                for time in [step, step + 1].map(|step| series.start.as_f64() + series.step.as_f64() * step as f64) {
-                    let x = place.left() + ((time - begin) / (end - begin)).clamp(0.0, 1.0) as f32 * place.width();
-                    let y = place.bottom() - (value / most) as f32 * (place.height() - 2.0);
-                    let _ = write!(points, "{x:.1},{y:.1} ");
-                }
-            }
-            let fill = hex(colour);
-            let _ = writeln!(out, r#"<polyline points="{points}" fill="none" stroke="{fill}" stroke-width="1.2"/>"#);
-            text(
-                out,
-                place.left() + 6.0,
-                place.top() + 13.0 + 13.0 * at as f32,
-                11,
-                colour,
-                &series.name.replace('_', " "),
-            );
-        }
-        let limit = if bytes { format!("top: {:.2} TB/s", most / 1e12) } else { "top: 100 %".to_owned() };
-        text(out, place.right() - 96.0, place.top() + 13.0, 11, t.faint, &limit);
-        top = place.bottom() + 6.0;
-    }
-    if top > under.top() {
-        text(out, under.left(), top + 10.0, 11, t.faint, &caption(capture));
-        top += 16.0;
-    }
-    top
-}
-
-/// Runs of this session one under another, aligned at their start on one time scale.
+/// Whole runs one under another, aligned at their start on one time scale.
 pub fn compare_svg(captures: &[Capture]) -> String {
-    let t = tokens(false);
-    let end = captures.iter().map(|capture| capture.makespan().0).max().unwrap_or(1).max(1) as f64;
+    let whole = Damage::default();
+    let runs: Vec<_> = captures.iter().map(|capture| (capture, &whole)).collect();
+    beside_svg(&runs, None, &Look::default())
+}
+
+/// Runs with what their files had lost one under another, aligned at their start; of a stretch of time, or of all.
+pub fn beside_svg(runs: &[(&Capture, &Damage)], window: Option<(f64, f64)>, look: &Look) -> String {
+    let end = runs.iter().map(|(capture, _)| capture.makespan().0).max().unwrap_or(1).max(1) as f64;
     let mut body = String::new();
     let mut y = 10.0;
-    for capture in captures {
-        let whole = Damage::default();
-        text(&mut body, LEFT, y + 16.0, 14, t.text, &title(capture));
-        let under = subtitle(&mut body, t, capture, &whole, y + 32.0);
-        legend(&mut body, t, (capture, &whole), y + 36.0 + under);
-        let area = Rect::from_min_size(pos2(LEFT, y + 44.0 + under), vec2(WIDTH - LEFT - 20.0, 140.0));
-        lanes(&mut body, t, (capture, &whole), area, (0.0, end));
-        y += 216.0 + under;
+    for (capture, damage) in runs {
+        let drawing = Drawing::new(capture, damage, look);
+        let head = drawing.head(&mut body, y + 16.0, 14);
+        let area = Rect::from_min_size(pos2(LEFT, head + 8.0), vec2(drawing.inner(), BESIDE));
+        drawing.lanes(&mut body, area, window.unwrap_or((0.0, end)));
+        y = area.bottom() + 32.0;
     }
-    document(y + 6.0, &body)
+    document(look, y + 6.0, &body)
 }

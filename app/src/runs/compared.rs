@@ -1,5 +1,6 @@
 //! Runs side by side: ways of one batch, and the two runs of one plan.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::metrics::{Differences, Traffic};
@@ -15,13 +16,37 @@ pub struct Way {
     pub traffic: Traffic,
 }
 
+/// What a row of the comparison is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Another way of the batch, simulated.
+    Way,
+    /// The chosen way on another device of the table, by its key, simulated.
+    Device(String),
+    /// A run on the GPU, of this or an earlier plan.
+    Measured,
+    /// A capture that was opened as a row.
+    File(PathBuf),
+}
+
 /// One way of running the batch, beside others.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// Scheduler and strategy.
+    /// What it is of.
+    pub kind: Kind,
+    /// Scheduler and strategy, and what else tells it from the others.
     pub name: String,
     /// Its run, or why there is none.
     pub outcome: Result<Way, String>,
+}
+
+/// Rows of the comparison that a person added.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// Keys of devices on which the chosen way is run too.
+    pub devices: Vec<String>,
+    /// Captures.
+    pub captures: Vec<Compared>,
 }
 
 /// A simulated run beside a measured one of the same plan.

@@ -31,6 +31,11 @@ impl Damage {
         Self { missing: loaded.missing.clone(), losses: loaded.losses, spans_left: loaded.capture.spans.len() as u64 }
     }
 
+    /// A capture with what its file had lost, as it was read.
+    pub fn loaded(&self, capture: &Capture) -> Loaded {
+        Loaded { capture: capture.clone(), missing: self.missing.clone(), losses: self.losses }
+    }
+
     /// One sentence for each loss, as `verify` tells them.
     pub fn missing(&self) -> &[String] {
         &self.missing

@@ -2,7 +2,7 @@
 
 use engine::capture::L2State;
 
-use super::compared::{Compared, Matched, Way};
+use super::compared::{Compared, Kind, Matched, Way};
 use super::shown::Shown;
 
 /// A measured run, kept for as long as the window is open.
@@ -24,6 +24,6 @@ impl Measurement {
 
     /// As a row of the compare list.
     pub fn row(&self) -> Compared {
-        Compared { name: self.name.clone(), outcome: Ok(self.way.clone()) }
+        Compared { kind: Kind::Measured, name: self.name.clone(), outcome: Ok(self.way.clone()) }
     }
 }

@@ -5,5 +5,7 @@ pub mod damage;
 pub mod headline;
 pub mod measurement;
 pub mod now;
+pub mod replay;
 pub mod run;
 pub mod shown;
+pub mod sweep;

@@ -1,5 +1,6 @@
 //! A plan with its runs: what is on the screen.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +8,14 @@ use engine::capture::{Loaded, Source};
 use engine::metrics::{self, Differences, NodeTraffic, Traffic, Twin};
 use engine::plan::PlanDigest;
 use engine::session::{self, Planned};
-use engine::units::NodeIdx;
+use engine::units::{NodeIdx, PackIdx};
+use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
 use super::run::Run;
 
 /// Which runs a view shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sources {
     /// All that are there.
     #[default]
@@ -39,25 +41,42 @@ pub struct Shown {
     pub traffic: Traffic,
     /// Tokens read of each node.
     pub nodes: Vec<NodeTraffic>,
+    /// Nodes by tokens that are read more than once, most first.
+    pub by_waste: Vec<NodeIdx>,
     /// Tree node of each pack.
     pub nodes_of_packs: Vec<NodeIdx>,
+    /// The first pack of each tree node.
+    pub first_packs: Vec<Option<PackIdx>>,
 }
 
 impl Shown {
     /// Derives everything that views need.
     pub fn new(planned: Planned, run: Option<Run>) -> Self {
-        let (simulated, measured) = match run.map(Arc::new) {
+        let run = run.map(Arc::new);
+        let (simulated, measured) = match run.clone() {
             Some(run) if run.source() == Source::Measured => (None, Some(run)),
             run => (run, None),
         };
+        let nodes = metrics::node_traffic(&planned.plan, &planned.tree);
+        let mut by_waste: Vec<NodeIdx> = (0..nodes.len()).map(NodeIdx::from).collect();
+        by_waste.sort_by_key(|node| (Reverse(nodes[node.at()].wasted()), *node));
+        let nodes_of_packs: Vec<NodeIdx> = planned.plan.packs.iter().map(|pack| pack.node).collect();
+        let mut first_packs = vec![None; nodes.len()];
+        for (at, node) in nodes_of_packs.iter().enumerate() {
+            if let Some(first) = first_packs.get_mut(node.at()) {
+                first.get_or_insert(PackIdx::from(at));
+            }
+        }
         Self {
-            plan_digest: planned.plan.digest(),
+            plan_digest: run.as_ref().map_or_else(|| planned.plan.digest(), |run| run.plan_digest),
+            traffic: metrics::traffic(&planned.plan, &planned.batch, &planned.tree),
             simulated,
             measured,
             differences: None,
-            traffic: metrics::traffic(&planned.plan, &planned.batch, &planned.tree),
-            nodes: metrics::node_traffic(&planned.plan, &planned.tree),
-            nodes_of_packs: planned.plan.packs.iter().map(|pack| pack.node).collect(),
+            nodes,
+            by_waste,
+            nodes_of_packs,
+            first_packs,
             planned,
         }
     }

@@ -4,12 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::folds::NAMED;
 use super::layout::{Layout, View};
 
 /// Tallest lane.
 const TALLEST: f32 = 40.0;
-/// Height of a lane from which its CTAs carry their names.
-pub const NAMED: f32 = 12.0;
 /// Free time behind the end of a run, as a factor of its length.
 const WHOLE: f64 = 1.01;
 
@@ -69,14 +68,14 @@ impl Axis {
     /// that asks for.
     pub fn stretch(&mut self, layout: &Layout, factor: f32, y: f32) {
         let lane = (layout.lane * factor).min(TALLEST);
-        let at = (y - layout.rect.top() + self.scroll) / layout.group().max(1e-3);
+        let at = layout.position(y - layout.rect.top() + self.scroll);
         if lane <= layout.fitted {
             (self.lane_height, self.scroll) = (None, 0.0);
             return;
         }
         self.lane_height = Some(lane);
         let taller = layout.with_lane(lane);
-        self.scroll = at * taller.group() - (y - layout.rect.top());
+        self.scroll = taller.distance(at) - (y - layout.rect.top());
         self.hold(&taller);
     }
 
@@ -85,8 +84,8 @@ impl Axis {
         let height = layout.lane.clamp(NAMED + 2.0, TALLEST);
         let taller = layout.with_lane(height);
         self.lane_height = (height > layout.fitted).then_some(height);
-        let middle = (lane / layout.slots.max(1)) as f32 * taller.group() + taller.group() / 2.0;
-        self.scroll = middle - layout.rect.height() / 2.0;
+        let row = taller.row(lane / layout.slots.max(1));
+        self.scroll = row.top + row.height / 2.0 - layout.rect.height() / 2.0;
         self.hold(&taller);
     }
 

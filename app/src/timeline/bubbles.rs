@@ -25,20 +25,43 @@ pub fn mesh(
     tint: impl Fn(BubbleCause) -> Color32,
 ) -> Mesh {
     let mut mesh = Mesh::with_texture(texture);
-    // Over strips they would be hairlines between lanes that are not told apart.
-    if layout.is_strips() {
-        return mesh;
-    }
     let narrowest = (layout.ns_per_px() * FOLD_PX) as u64;
     let view = layout.view.begin.max(0.0) as u64..layout.view.end.max(0.0).ceil() as u64;
-    for lane in layout.visible() {
+    // Over strips they would be hairlines between lanes that are not told apart.
+    for lane in layout.visible().filter(|lane| !layout.is_strip(*lane)) {
         let Some(found) = lanes.lanes.get(lane) else { break };
         let top = layout.top(lane);
-        let bottom = top + (layout.lane - if layout.lane > 4.0 { 0.5 } else { 0.0 });
+        let height = layout.lane_height(lane);
+        let bottom = top + (height - if height > 4.0 { 0.5 } else { 0.0 });
         gaps.wide(found.sm, found.slot, view.clone(), narrowest, |gap| {
             let left = layout.x(gap.begin.as_f64()).max(layout.rect.left());
             let right = layout.x(gap.end.as_f64()).min(layout.rect.right());
             push(&mut mesh, Rect::from_min_max(pos2(left, top), pos2(right, bottom)), tint(gap.cause));
+        });
+    }
+    mesh
+}
+
+/// Bubbles of one cause over strips, where all of them would be hairlines of many colours: each slot a share of its
+/// SM's strip.
+pub fn over_strips(
+    (lanes, gaps): (&Lanes, &Gaps),
+    layout: &Layout,
+    texture: TextureId,
+    (cause, tint): (BubbleCause, Color32),
+) -> Mesh {
+    let mut mesh = Mesh::with_texture(texture);
+    let narrowest = (layout.ns_per_px() * FOLD_PX) as u64;
+    let view = layout.view.begin.max(0.0) as u64..layout.view.end.max(0.0).ceil() as u64;
+    for lane in layout.visible().filter(|lane| layout.is_strip(*lane)) {
+        let Some(found) = lanes.lanes.get(lane) else { break };
+        let (top, height) = (layout.top(lane), layout.lane_height(lane));
+        gaps.wide(found.sm, found.slot, view.clone(), narrowest, |gap| {
+            if gap.cause == cause {
+                let left = layout.x(gap.begin.as_f64()).max(layout.rect.left());
+                let right = layout.x(gap.end.as_f64()).min(layout.rect.right());
+                push(&mut mesh, Rect::from_min_max(pos2(left, top), pos2(right, top + height)), tint);
+            }
         });
     }
     mesh

@@ -20,6 +20,8 @@ use engine::units::PackIdx;
 
 /// Children of a summary.
 const FAN: usize = 8;
+/// Spans between two running totals.
+const TOTALLED: usize = 16;
 /// Pixels under which spans fold.
 pub const FOLD_PX: f64 = 3.0;
 
@@ -107,8 +109,12 @@ pub struct Lanes {
     pub entities: Vec<Entity>,
     /// End of the last span.
     pub end: u64,
-    /// Busy nanoseconds and issued KV bytes of all spans before each.
-    before: Vec<(u64, f64)>,
+    /// KV tokens that the CTA of each span loads, over its heads.
+    tokens: Vec<u32>,
+    /// Busy nanoseconds and KV tokens of all spans before each run of [`TOTALLED`].
+    before: Vec<(u64, u64)>,
+    /// KV bytes of a token, for one head.
+    token: f64,
 }
 
 impl Lanes {
@@ -128,8 +134,10 @@ impl Lanes {
                 lanes.push(lane(&capture.spans, &entities, sm, slot, begin..at));
             }
         }
-        let before = totals(capture, &works);
-        Self { lanes, entities, end: capture.makespan().0, before }
+        let tokens: Vec<u32> = (0..capture.spans.len()).map(|at| works.tokens(at)).collect();
+        let before = totals(&capture.spans, &tokens);
+        let token = capture.plan.shape.kv_bytes_per_token_head().as_f64();
+        Self { lanes, entities, end: capture.makespan().0, tokens, before, token }
     }
 
     /// Calls `emit` for each rectangle of a lane within `view`, folding at `fold` nanoseconds.
@@ -177,6 +185,15 @@ impl Lanes {
         (at, sum)
     }
 
+    /// Busy nanoseconds and KV tokens of all spans before one.
+    fn total(&self, spans: &Spans, at: usize) -> (u64, u64) {
+        let chunk = (at / TOTALLED).min(self.before.len().saturating_sub(1));
+        let from = self.before.get(chunk).copied().unwrap_or_default();
+        (chunk * TOTALLED..at).fold(from, |(busy, tokens), at| {
+            (busy + spans.end[at].saturating_sub(spans.begin[at]), tokens + u64::from(self.tokens[at]))
+        })
+    }
+
     /// Busy nanoseconds, spans and issued KV bytes within a range of time, in O(lanes · log n).
     pub fn within(&self, spans: &Spans, range: Range<u64>) -> (u64, u64, f64) {
         let (mut busy, mut count, mut bytes) = (0, 0, 0.0);
@@ -186,21 +203,34 @@ impl Lanes {
             if first >= last {
                 continue;
             }
-            let (from, to) = (self.before[first], self.before[last]);
+            let (from, to) = (self.total(spans, first), self.total(spans, last));
             count += (last - first) as u64;
             busy += to.0 - from.0;
-            bytes += to.1 - from.1;
+            bytes += (to.1 - from.1) as f64 * self.token;
             // What of the first and the last span lies outside.
             for (at, outside) in [
                 (first, range.start.saturating_sub(spans.begin[first])),
                 (last - 1, spans.end[last - 1].saturating_sub(range.end)),
             ] {
-                let (left, right) = (self.before[at], self.before[at + 1]);
+                let length = spans.end[at].saturating_sub(spans.begin[at]).max(1);
                 busy -= outside;
-                bytes -= (right.1 - left.1) * outside as f64 / (right.0 - left.0).max(1) as f64;
+                bytes -= f64::from(self.tokens[at]) * self.token * outside as f64 / length as f64;
             }
         }
         (busy, count, bytes)
+    }
+
+    /// How many spans have begun by a time, and the last of them, in O(lanes · log n).
+    pub fn begun(&self, spans: &Spans, time: u64) -> (usize, Option<usize>) {
+        let mut all = 0;
+        let mut last: Option<usize> = None;
+        for lane in &self.lanes {
+            let count = spans.begin[lane.spans.clone()].partition_point(|begin| *begin <= time);
+            all += count;
+            let own = count.checked_sub(1).map(|at| lane.spans.start + at);
+            last = last.into_iter().chain(own).max_by_key(|at| (spans.begin[*at], *at));
+        }
+        (all, last)
     }
 
     /// The span of `lane` at time `at`, in O(log n).
@@ -257,21 +287,24 @@ impl<'a> Works<'a> {
     }
 
     /// KV tokens that the CTA of a span loads, over its heads.
-    fn tokens(&self, at: usize) -> u64 {
+    fn tokens(&self, at: usize) -> u32 {
         let work = self.work(at).filter(|_| self.spans.role[at].computes());
-        work.map_or(0, |work| work.kv_tokens().0)
+        work.map_or(0, |work| u32::try_from(work.kv_tokens().0).unwrap_or(u32::MAX))
     }
 }
 
-/// Running totals over all spans: busy nanoseconds and issued KV bytes, from nothing to all.
-fn totals(capture: &Capture, works: &Works<'_>) -> Vec<(u64, f64)> {
-    let token = capture.plan.shape.kv_bytes_per_token_head().as_f64();
-    let spans = capture.spans.begin.iter().zip(&capture.spans.end).enumerate();
-    let sums = spans.scan((0, 0.0), |sum, (at, (begin, end))| {
-        *sum = (sum.0 + end.saturating_sub(*begin), sum.1 + works.tokens(at) as f64 * token);
-        Some(*sum)
-    });
-    std::iter::once((0, 0.0)).chain(sums).collect()
+/// Busy nanoseconds and KV tokens before each run of [`TOTALLED`] spans.
+fn totals(spans: &Spans, tokens: &[u32]) -> Vec<(u64, u64)> {
+    let mut sum = (0, 0);
+    let mut before = Vec::with_capacity(spans.len() / TOTALLED + 1);
+    for (at, tokens) in tokens.iter().enumerate() {
+        if at.is_multiple_of(TOTALLED) {
+            before.push(sum);
+        }
+        sum.0 += spans.end[at].saturating_sub(spans.begin[at]);
+        sum.1 += u64::from(*tokens);
+    }
+    before
 }
 
 fn leaf(spans: &Spans, entities: &[Entity], at: usize) -> Summary {

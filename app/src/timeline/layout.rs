@@ -1,10 +1,12 @@
 //! Where lanes and rectangles of the timeline lie: pure geometry, for the window and for pictures.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use egui::{Color32, Mesh, Pos2, Rect, epaint::Vertex, epaint::WHITE_UV, pos2};
 use engine::capture::Spans;
 
+use crate::timeline::folds::{Folds, Row, Rows, STRIPS_BELOW};
 use crate::timeline::lanes::{FOLD_PX, Lane, Lanes, Piece};
 
 /// What part of a capture is on the screen.
@@ -24,11 +26,9 @@ pub struct View {
 const BETWEEN: f32 = 1.5;
 /// Tallest lane where all fit.
 const TALLEST_FITTED: f32 = 22.0;
-/// Height of a lane under which an SM is a strip of its occupancy.
-pub const STRIPS_BELOW: f32 = 4.0;
 
 /// Lanes of a rectangle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Layout {
     /// Where lanes are drawn.
     pub rect: Rect,
@@ -44,71 +44,125 @@ pub struct Layout {
     pub sms: usize,
     /// Height of a lane at which all of them fit.
     pub fitted: f32,
+    /// Where some SMs are folded or unfolded by hand, the place of each.
+    rows: Option<Arc<Rows>>,
 }
 
 impl Layout {
-    /// Lays out the lanes.
+    /// Lays out the lanes, all SMs alike.
     pub fn new(lanes: &Lanes, view: View, rect: Rect) -> Self {
+        Self::folded(lanes, view, rect, &Folds::default())
+    }
+
+    /// Lays out the lanes, with some SMs folded or unfolded.
+    pub fn folded(lanes: &Lanes, view: View, rect: Rect, folds: &Folds) -> Self {
         let slots = lanes.lanes.iter().take_while(|lane| lane.sm == 0).count().max(1);
         let sms = lanes.lanes.len() / slots;
         // Whatever the height, all SMs are in sight; from 5 pixels there is room between them.
         let fit = rect.height() / lanes.lanes.len().max(1) as f32;
         let between = if fit > 5.0 { BETWEEN } else { 0.0 };
-        let fitted = ((rect.height() / sms.max(1) as f32 - between) / slots as f32).min(TALLEST_FITTED);
-        let layout = Self { rect, view, lane: fitted, gap: between, slots, sms, fitted };
-        view.lane_height.map_or(layout, |height| layout.with_lane(height.max(fitted)))
+        let fitted = if folds.is_empty() {
+            (rect.height() / sms.max(1) as f32 - between) / slots as f32
+        } else {
+            Rows::fitted(folds, (sms, slots), between, rect.height())
+        };
+        let fitted = fitted.min(TALLEST_FITTED);
+        let rows = (!folds.is_empty()).then(|| Arc::new(Rows::new(folds, (sms, slots), (fitted, between))));
+        let layout = Self { rect, view, lane: fitted, gap: between, slots, sms, fitted, rows };
+        match view.lane_height {
+            Some(height) => layout.with_lane(height.max(fitted)),
+            None => layout,
+        }
     }
 
     /// The same with lanes of another height.
     #[must_use]
     pub fn with_lane(&self, lane: f32) -> Self {
-        Self { lane, gap: if lane > 4.0 { BETWEEN } else { self.gap }, ..*self }
+        let gap = if lane > 4.0 { BETWEEN } else { self.gap };
+        let rows = self.rows.as_ref().map(|rows| Arc::new(rows.with_lane(self.slots, lane, gap)));
+        Self { lane, gap, rows, ..self.clone() }
     }
 
-    /// Whether lanes are too low to be told apart: an SM is then one strip.
+    /// Where an SM lies, from the top of the first.
+    pub fn row(&self, sm: usize) -> Row {
+        let alike = || {
+            let height = self.lane * self.slots as f32 + self.gap;
+            Row { top: sm as f32 * height, lane: self.lane, height, is_strip: self.lane < STRIPS_BELOW }
+        };
+        self.rows.as_ref().and_then(|rows| rows.get(sm)).unwrap_or_else(alike)
+    }
+
+    /// The SM of a lane and where that lies.
+    fn row_of(&self, lane: usize) -> Row {
+        self.row(lane / self.slots)
+    }
+
+    /// Height of a lane.
+    pub fn lane_height(&self, lane: usize) -> f32 {
+        self.row_of(lane).lane
+    }
+
+    /// The SM at a distance from the top of the first, with how much of it lies above.
+    pub fn position(&self, y: f32) -> f32 {
+        let sm = match &self.rows {
+            Some(rows) => rows.at(y),
+            None => (y / self.row(0).height.max(1e-3)).max(0.0) as usize,
+        };
+        let row = self.row(sm);
+        sm as f32 + (y - row.top) / row.height.max(1e-3)
+    }
+
+    /// The distance of a position from the top of the first SM.
+    pub fn distance(&self, position: f32) -> f32 {
+        let row = self.row(position.max(0.0) as usize);
+        row.top + (position - position.floor()) * row.height
+    }
+
+    /// Whether lanes are too low to be told apart: an SM is then one strip, unless a hand has unfolded it.
     pub fn is_strips(&self) -> bool {
         self.lane < STRIPS_BELOW
     }
 
-    /// Height of all lanes.
-    pub fn height(&self) -> f32 {
-        self.group() * self.sms as f32
+    /// Whether the SM of a lane is one strip.
+    pub fn is_strip(&self, lane: usize) -> bool {
+        self.row_of(lane).is_strip
     }
 
-    /// Height of an SM.
-    pub fn group(&self) -> f32 {
-        self.lane * self.slots as f32 + self.gap
+    /// Height of all lanes.
+    pub fn height(&self) -> f32 {
+        self.rows.as_ref().map_or_else(|| self.row(self.sms).top, |rows| rows.height())
     }
 
     /// Top of a lane.
     pub fn top(&self, lane: usize) -> f32 {
-        let (sm, slot) = (lane / self.slots, lane % self.slots);
-        self.rect.top() - self.view.scroll + sm as f32 * self.group() + slot as f32 * self.lane
+        let row = self.row_of(lane);
+        self.rect.top() - self.view.scroll + row.top + (lane % self.slots) as f32 * row.lane
     }
 
     /// Lane at a height.
     pub fn lane_at(&self, y: f32) -> Option<usize> {
         let inside = y - self.rect.top() + self.view.scroll;
-        if inside < 0.0 || !self.rect.y_range().contains(y) {
+        if inside < 0.0 || inside >= self.height() || !self.rect.y_range().contains(y) {
             return None;
         }
-        let sm = (inside / self.group()) as usize;
-        let slot = ((inside - sm as f32 * self.group()) / self.lane) as usize;
-        (sm < self.sms).then(|| sm * self.slots + slot.min(self.slots - 1))
+        let sm = (self.position(inside) as usize).min(self.sms.saturating_sub(1));
+        let row = self.row(sm);
+        let slot = ((inside - row.top) / row.lane).max(0.0) as usize;
+        Some(sm * self.slots + slot.min(self.slots - 1))
     }
 
     /// Lanes at a height: one, or all of an SM where that is a strip.
     pub fn lanes_at(&self, y: f32) -> Range<usize> {
         let Some(lane) = self.lane_at(y) else { return 0..0 };
         let first = lane / self.slots * self.slots;
-        if self.is_strips() { first..first + self.slots } else { lane..lane + 1 }
+        if self.is_strip(lane) { first..first + self.slots } else { lane..lane + 1 }
     }
 
     /// Lanes that are on the screen.
     pub fn visible(&self) -> Range<usize> {
-        let first = (self.view.scroll / self.group()).max(0.0) as usize;
-        let count = (self.rect.height() / self.group()).ceil() as usize + 1;
-        (first.min(self.sms) * self.slots)..((first + count).min(self.sms) * self.slots)
+        let first = self.position(self.view.scroll.max(0.0)) as usize;
+        let last = self.position(self.view.scroll.max(0.0) + self.rect.height()) as usize + 1;
+        (first.min(self.sms) * self.slots)..(last.min(self.sms) * self.slots)
     }
 
     /// Pixel of a time.
@@ -129,16 +183,15 @@ impl Layout {
         (self.view.end - self.view.begin) / f64::from(self.rect.width().max(1.0))
     }
 
-    /// Calls `emit` with every rectangle on the screen; returns how many.
+    /// Calls `emit` with every rectangle of lanes that are told apart on the screen; returns how many.
     pub fn pieces(&self, lanes: &Lanes, spans: &Spans, mut emit: impl FnMut(&Lane, Piece, Rect)) -> usize {
         let fold = (self.ns_per_px() * FOLD_PX).ceil().max(1.0) as u64;
         let view = self.view.begin.max(0.0) as u64..self.view.end.max(0.0).ceil() as u64;
         let mut count = 0;
-        let inset = if self.lane > 4.0 { 0.5 } else { 0.0 };
-        for index in self.visible() {
+        for index in self.visible().filter(|lane| !self.is_strip(*lane)) {
             let Some(lane) = lanes.lanes.get(index) else { break };
-            let top = self.top(index);
-            let bottom = top + (self.lane - inset).max(1.0);
+            let (top, height) = (self.top(index), self.lane_height(index));
+            let bottom = top + (height - if height > 4.0 { 0.5 } else { 0.0 }).max(1.0);
             lanes.pieces(spans, lane, view.clone(), fold, |piece| {
                 count += 1;
                 let left = self.x(piece.begin as f64).max(self.rect.left());
@@ -153,17 +206,14 @@ impl Layout {
     /// neighbours part.
     pub fn mesh(&self, lanes: &Lanes, spans: &Spans, colour: impl Fn(&Piece) -> Color32) -> (Mesh, usize) {
         let mut mesh = Mesh::default();
-        if self.is_strips() {
-            let count = self.strips(lanes, spans, |piece, share, rect| {
-                push(&mut mesh, rect, colour(&piece).gamma_multiply(share));
-            });
-            return (mesh, count);
-        }
-        let count = self.pieces(lanes, spans, |_, piece, rect| {
+        let strips = self.strips(lanes, spans, |piece, share, rect| {
+            push(&mut mesh, rect, colour(&piece).gamma_multiply(share));
+        });
+        let pieces = self.pieces(lanes, spans, |_, piece, rect| {
             let trimmed = if rect.width() > 4.0 { rect.with_max_x(rect.right() - 0.8) } else { rect };
             push(&mut mesh, trimmed, colour(&piece));
         });
-        (mesh, count)
+        (mesh, strips + pieces)
     }
 }
 

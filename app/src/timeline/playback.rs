@@ -34,15 +34,11 @@ pub enum Step {
     Time,
 }
 
-/// Event times of a run.
+/// When the CTAs of a run are dispatched.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// When CTAs were dispatched, in order.
+    /// In order.
     begins: Vec<u64>,
-    /// When they ended, in order.
-    ends: Vec<u64>,
-    /// Spans in the order in which they were dispatched.
-    order: Vec<u32>,
     slots: usize,
     end: u64,
 }
@@ -50,29 +46,9 @@ pub struct Events {
 impl Events {
     /// Of a run.
     pub fn of(spans: &Spans, lanes: &Lanes) -> Self {
-        let mut order: Vec<u32> = (0..spans.len() as u32).collect();
-        order.sort_unstable_by_key(|at| spans.begin[*at as usize]);
-        let begins = order.iter().map(|at| spans.begin[*at as usize]).collect();
-        let mut ends = spans.end.clone();
-        ends.sort_unstable();
-        Self { begins, ends, order, slots: lanes.lanes.len().max(1), end: lanes.end }
-    }
-
-    /// CTAs that were dispatched and that have ended by a time.
-    pub fn counts(&self, time: f64) -> (usize, usize) {
-        let by = |times: &[u64]| times.partition_point(|at| *at as f64 <= time);
-        (by(&self.begins), by(&self.ends))
-    }
-
-    /// The span that was dispatched last by a time.
-    pub fn last(&self, time: f64) -> Option<usize> {
-        let count = self.counts(time).0;
-        count.checked_sub(1).map(|at| self.order[at] as usize)
-    }
-
-    /// The wave of a time, from 1, and how many there are.
-    pub fn wave(&self, time: f64) -> (usize, usize) {
-        (self.counts(time).0.div_ceil(self.slots), self.begins.len().div_ceil(self.slots))
+        let mut begins = spans.begin.clone();
+        begins.sort_unstable();
+        Self { begins, slots: lanes.lanes.len().max(1), end: lanes.end }
     }
 
     fn next(&self, time: f64, forward: bool, every: usize) -> f64 {
@@ -264,7 +240,7 @@ mod tests {
         begins.dedup();
         let steps = begins.iter().filter(|begin| **begin > 0).count();
         assert_eq!(seen.len(), 6 + steps + 1, "each time at which a CTA begins, and the end");
-        assert_eq!(events.counts(lanes.end as f64), (capture.spans.len(), capture.spans.len()));
+        assert_eq!(lanes.begun(&capture.spans, lanes.end).0, capture.spans.len());
         for _ in 0..seen.len() + 2 {
             playback.step(Step::Event, false, &events, extent);
         }
@@ -275,7 +251,7 @@ mod tests {
             playback.step(Step::Wave, true, &events, extent);
             waves += 1;
         }
-        assert!(waves <= events.wave(lanes.end as f64).1 + 1, "{waves}");
+        assert!(waves <= capture.spans.len().div_ceil(lanes.lanes.len()) + 1, "{waves}");
     }
 
     #[test]
@@ -330,16 +306,15 @@ mod tests {
         }
         let capture = Capture { spans: Spans::from_unsorted(spans), ..capture };
         let lanes = Lanes::of(&capture);
-        let events = Events::of(&capture.spans, &lanes);
         assert!(capture.spans.len() >= 1_000_000);
         let begin = Instant::now();
         let frames = 100;
         for frame in 0..frames {
             let time = lanes.end as f64 * f64::from(frame) / f64::from(frames);
             let busy = slots(&lanes, &capture.spans, time).iter().filter(|doing| doing.span().is_some()).count();
-            let (begun, ended) = events.counts(time);
+            let (begun, last) = lanes.begun(&capture.spans, time as u64);
             let (_, _, bytes) = lanes.within(&capture.spans, 0..time as u64);
-            assert!(begun >= ended && begun - ended >= busy.saturating_sub(1) && bytes >= 0.0);
+            assert!(begun >= busy && last.is_some() == (begun > 0) && bytes >= 0.0);
         }
         let frame = begin.elapsed() / frames as u32;
         eprintln!("a moment of {} CTAs takes {frame:?}", capture.spans.len());

@@ -35,14 +35,15 @@ impl Layout {
         let view = self.view.begin.max(0.0) as u64..self.view.end.max(0.0).ceil() as u64;
         let mut cells = vec![Cell::default(); (f64::from(self.rect.width()) / FOLD_PX).ceil().max(1.0) as usize];
         let mut count = 0;
-        for first in self.visible().step_by(self.slots) {
+        for first in self.visible().step_by(self.slots).filter(|first| self.is_strip(*first)) {
             cells.fill(Cell::default());
             for lane in lanes.lanes.iter().skip(first).take(self.slots) {
                 lanes.pieces(spans, lane, view.clone(), fold, |piece| self.spread(&mut cells, &piece, width));
             }
             // Whole pixels, so that strips of one or two of them are all as bright as each other.
             let top = self.top(first).round();
-            let bottom = (self.top(first) + self.group() - self.gap).round().max(top + 1.0);
+            let height = self.lane_height(first) * self.slots as f32;
+            let bottom = (self.top(first) + height).round().max(top + 1.0);
             count += self.runs(&cells, width, |from, to, entity, share| {
                 let left = self.rect.left() + from as f32 * FOLD_PX as f32;
                 let right = (self.rect.left() + to as f32 * FOLD_PX as f32).min(self.rect.right());

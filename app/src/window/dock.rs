@@ -7,13 +7,15 @@ use super::frame::Frame;
 use super::guard::Guard;
 use super::panel::Panel;
 use super::panels::{
-    batch, bubbles, compare, decisions, differences, inspector, log, memory, packs, plan, playback, roofline, tiles,
-    timeline, traffic, tree,
+    batch, bubbles, compare, decisions, differences, inspector, log, memory, packs, plan, playback, roofline, steps,
+    sweep, tiles, timeline, traffic, tree,
 };
 
 /// State of the panels.
 #[derive(Debug, Default)]
 pub(super) struct PanelStates {
+    /// The panel under the pointer.
+    pub(super) pointed: Option<Panel>,
     pub(super) tree: tree::State,
     pub(super) packs: packs::State,
     pub(super) decisions: decisions::State,
@@ -24,6 +26,9 @@ pub(super) struct PanelStates {
     pub(super) bubbles: bubbles::State,
     pub(super) compare: compare::State,
     pub(super) differences: differences::State,
+    pub(super) roofline: roofline::State,
+    pub(super) steps: steps::State,
+    pub(super) sweep: sweep::State,
 }
 
 impl PanelStates {
@@ -40,6 +45,9 @@ impl PanelStates {
             Panel::Bubbles => self.bubbles = bubbles::State::default(),
             Panel::Compare => self.compare = compare::State::default(),
             Panel::Differences => self.differences = differences::State::default(),
+            Panel::Roofline => self.roofline = roofline::State::default(),
+            Panel::Steps => self.steps = steps::State::default(),
+            Panel::Sweep => self.sweep = sweep::State::default(),
             _ => {}
         }
     }
@@ -52,19 +60,32 @@ pub(super) struct Behavior<'a> {
     pub(super) guard: &'a Guard,
 }
 
-impl egui_tiles::Behavior<Panel> for Behavior<'_> {
-    fn pane_ui(&mut self, ui: &mut Ui, _: TileId, panel: &mut Panel) -> egui_tiles::UiResponse {
+impl Behavior<'_> {
+    /// Draws one panel over all that is left of the window.
+    pub(super) fn alone(&mut self, ui: &mut Ui, panel: Panel) {
         let frame = egui::Frame::new().fill(self.frame.tokens.panel).inner_margin(6);
         frame.show(ui, |ui| {
             ui.set_min_size(ui.available_size());
+            if ui.rect_contains_pointer(ui.max_rect()) {
+                self.states.pointed = Some(panel);
+            }
             let (frame, states) = (self.frame, &mut *self.states);
-            self.guard.panel(ui, frame, *panel, |ui| draw(ui, frame, states, *panel));
+            self.guard.panel(ui, frame, panel, |ui| draw(ui, frame, states, panel));
         });
+    }
+}
+
+impl egui_tiles::Behavior<Panel> for Behavior<'_> {
+    fn pane_ui(&mut self, ui: &mut Ui, _: TileId, panel: &mut Panel) -> egui_tiles::UiResponse {
+        self.alone(ui, *panel);
         egui_tiles::UiResponse::None
     }
 
     fn tab_title_for_pane(&mut self, panel: &Panel) -> egui::WidgetText {
-        panel.title().into()
+        match (*panel, self.frame.unread) {
+            (Panel::Log, unread) if unread > 0 => format!("Log · {unread}").into(),
+            (panel, _) => panel.title().into(),
+        }
     }
 
     fn simplification_options(&self) -> egui_tiles::SimplificationOptions {
@@ -76,7 +97,8 @@ impl egui_tiles::Behavior<Panel> for Behavior<'_> {
     }
 }
 
-fn draw(ui: &mut Ui, frame: &Frame<'_>, states: &mut PanelStates, panel: Panel) {
+/// Draws one panel into all that is left.
+pub(super) fn draw(ui: &mut Ui, frame: &Frame<'_>, states: &mut PanelStates, panel: Panel) {
     #[cfg(test)]
     crate::jobs::mishap::trip(frame.spec, panel.title());
     match panel {
@@ -93,28 +115,39 @@ fn draw(ui: &mut Ui, frame: &Frame<'_>, states: &mut PanelStates, panel: Panel) 
         Panel::Timeline => timeline::show(ui, frame, &mut states.timeline),
         Panel::Traffic => traffic::show(ui, frame),
         Panel::Memory => memory::show(ui, frame),
-        Panel::Roofline => roofline::show(ui, frame),
+        Panel::Roofline => roofline::show(ui, frame, &mut states.roofline),
         Panel::Compare => compare::show(ui, frame, &mut states.compare, &mut states.timeline.axis),
         Panel::Differences => differences::show(ui, frame, &mut states.differences),
+        Panel::Steps => steps::show(ui, frame, &mut states.steps),
+        Panel::Sweep => sweep::show(ui, frame, &mut states.sweep),
         Panel::Inspector => inspector::show(ui, frame),
-        Panel::Bubbles => bubbles::show(ui, frame, &mut states.bubbles),
+        Panel::Bubbles => bubbles::show(ui, frame, &mut states.bubbles, &mut states.timeline.only),
         Panel::Log => log::show(ui, frame),
     }
 }
 
-/// Panels in their places: batch left, tree and packs over the timeline, inspector right.
+/// Panels in their places: time below, over the full width and half of the height; above it a rail of batch and tree, then
+/// what was made of them, then what is selected.
 pub(super) fn default_dock() -> Tree<Panel> {
     let mut tiles = Tiles::default();
     let mut tabs = |panels: &[Panel]| {
         let panes = panels.iter().map(|panel| tiles.insert_pane(*panel)).collect();
         tiles.insert_tab_tile(panes)
     };
-    let left = tabs(&[Panel::Batch]);
+    let batch = tabs(&[Panel::Batch]);
     let tree = tabs(&[Panel::Tree]);
-    let packs = tabs(&[Panel::Packs, Panel::Decisions, Panel::Tiles, Panel::Plan]);
-    let time = tabs(&[Panel::Timeline, Panel::Playback, Panel::Compare, Panel::Differences]);
+    let packs = tabs(&[
+        Panel::Packs,
+        Panel::Decisions,
+        Panel::Tiles,
+        Panel::Plan,
+        Panel::Traffic,
+        Panel::Memory,
+        Panel::Roofline,
+    ]);
     let inspector = tabs(&[Panel::Inspector, Panel::Bubbles, Panel::Log]);
-    let traffic = tabs(&[Panel::Traffic, Panel::Memory, Panel::Roofline]);
+    let time =
+        tabs(&[Panel::Timeline, Panel::Playback, Panel::Compare, Panel::Differences, Panel::Steps, Panel::Sweep]);
     let mut linear = |dir, children: Vec<(TileId, f32)>| {
         let mut linear = Linear::new(dir, children.iter().map(|(id, _)| *id).collect());
         for (id, share) in children {
@@ -122,9 +155,28 @@ pub(super) fn default_dock() -> Tree<Panel> {
         }
         tiles.insert_new(Tile::Container(Container::Linear(linear)))
     };
-    let top = linear(LinearDir::Horizontal, vec![(tree, 1.0), (packs, 1.0)]);
-    let middle = linear(LinearDir::Vertical, vec![(top, 0.36), (time, 0.64)]);
-    let right = linear(LinearDir::Vertical, vec![(inspector, 0.55), (traffic, 0.45)]);
-    let root = linear(LinearDir::Horizontal, vec![(left, 0.2), (middle, 0.58), (right, 0.22)]);
+    let top = linear(LinearDir::Horizontal, vec![(batch, 0.2), (tree, 0.27), (packs, 0.31), (inspector, 0.22)]);
+    let root = linear(LinearDir::Vertical, vec![(top, 0.48), (time, 0.52)]);
     Tree::new(egui::Id::unique("dock"), root, tiles)
+}
+
+/// Shows or hides the rail of batch and tree.
+pub(super) fn toggle_rail(dock: &mut Tree<Panel>) {
+    for panel in [Panel::Batch, Panel::Tree] {
+        let pane = dock.tiles.find_pane(&panel);
+        // The tabs that it stands in by itself, or only the pane where it was put beside others.
+        let alone = |id: &TileId| {
+            let tabs = dock.tiles.get_container(*id);
+            tabs.is_some_and(|tabs| tabs.num_children() == 1)
+        };
+        let tile = pane.map(|pane| dock.tiles.parent_of(pane).filter(alone).unwrap_or(pane));
+        if let Some(tile) = tile {
+            dock.tiles.toggle_visibility(tile);
+        }
+    }
+}
+
+/// Whether all panels are somewhere: a layout that was kept by a version with fewer of them is not whole.
+pub(super) fn is_whole(dock: &Tree<Panel>) -> bool {
+    Panel::ALL.iter().all(|panel| dock.tiles.find_pane(panel).is_some())
 }

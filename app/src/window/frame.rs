@@ -1,17 +1,22 @@
 //! What panels see of the window in one frame, and how they ask for changes.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use egui::Color32;
+use engine::plan::Strategy;
 use engine::session::PlanOptions;
 use engine::units::PackIdx;
 use engine::workload::BatchSpec;
 
-use crate::runs::compared::Compared;
+use crate::jobs::studies::Studying;
+use crate::runs::compared::{Compared, Rows};
 use crate::runs::measurement::Measurement;
 use crate::runs::now::Now;
+use crate::runs::replay::Replay;
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
+use crate::runs::sweep::Sweep;
 use crate::theme::Tokens;
 use crate::timeline::colour::entity_colour;
 use crate::timeline::lanes::Entity;
@@ -30,7 +35,8 @@ pub enum Level {
 }
 
 /// Everything that a panel may read in one frame.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says something else of the frame")]
 pub struct Frame<'a> {
     /// The batch as edited.
     pub spec: &'a BatchSpec,
@@ -46,16 +52,30 @@ pub struct Frame<'a> {
     pub now: Option<Now>,
     /// Ways side by side.
     pub compared: &'a [Compared],
+    /// Devices and captures that stand beside them.
+    pub rows: &'a Rows,
     /// Measured runs of this and of earlier plans, newest last.
     pub kept: &'a [Measurement],
+    /// The trace that was replayed last.
+    pub replay: Option<&'a Arc<Replay>>,
+    /// The sweep that is open.
+    pub sweep: Option<&'a Arc<Sweep>>,
+    /// The replay or the opening of a sweep that goes on.
+    pub studying: &'a Studying,
+    /// Whether the run that is played is from a file.
+    pub is_in_file: bool,
     /// The selection.
     pub selected: Lit,
     /// What the pointer was on in the last frame.
     pub hovered: Lit,
-    /// Spans of the CTAs that bound the selected bubble.
-    pub bounds: &'a [usize],
+    /// Spans of the selection's CTAs: those that bound a bubble in its run, or the first of a pack in the run in front.
+    pub ctas: &'a [usize],
     /// CTAs coloured by tile instead of by pack.
     pub by_tile: bool,
+    /// Whether the panel is drawn into a picture, where nobody can press a button.
+    pub is_picture: bool,
+    /// Warnings and errors of the log that were not looked at.
+    pub unread: usize,
     /// Log lines.
     pub log: &'a [(Level, String)],
     /// Colours.
@@ -68,6 +88,14 @@ impl Frame<'_> {
     /// Sends a command to the logic pass.
     pub fn send(&self, command: Command) {
         self.commands.borrow_mut().push(command);
+    }
+
+    /// The scheduler and the strategy of the plan; where they are auto, those that were taken last.
+    pub fn taken(&self) -> (&str, Strategy) {
+        let own = self.options;
+        let taken = self.shown.map_or(own, |shown| &*shown.planned.options);
+        let scheduler = if own.auto.scheduler { &taken.scheduler } else { &own.scheduler };
+        (scheduler, if own.auto.strategy { taken.strategy } else { own.strategy })
     }
 
     /// Selects on click, hovers under the pointer.

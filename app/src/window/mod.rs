@@ -15,11 +15,13 @@ mod chrome;
 pub mod command;
 pub mod commands;
 mod dock;
+mod find;
 pub mod frame;
 mod guard;
 mod open;
 pub mod panel;
 pub mod panels;
+pub mod picture;
 pub mod selection;
 mod session;
 #[cfg(test)]
@@ -31,13 +33,14 @@ pub use app::App;
 pub use open::Opening;
 
 use crate::paths;
+use crate::timeline::playback::Moment;
 
 /// Opens the window and returns when it is closed; on the example, with what was worked on last. `capture` is the file
-/// that a capture is from.
+/// that a capture is from, `at` the moment that playback shows.
 ///
 /// # Errors
 /// Where the system gives no window, no OpenGL context or no thread.
-pub fn open(opening: Opening, capture: Option<PathBuf>) -> anyhow::Result<()> {
+pub fn open(opening: Opening, capture: Option<PathBuf>, at: Option<Moment>) -> anyhow::Result<()> {
     let options = eframe::NativeOptions {
         viewport: egui::ViewportBuilder::default()
             .with_title("packscope")
@@ -57,6 +60,7 @@ pub fn open(opening: Opening, capture: Option<PathBuf>) -> anyhow::Result<()> {
             if let Some(path) = paths::session() {
                 app.keep_session(&creation.egui_ctx, path, restore)?;
             }
+            app.go_to(at);
             Ok(Box::new(app))
         }),
     )

@@ -3,11 +3,12 @@
 use engine::capture::Source;
 use engine::metrics::Twin;
 use engine::units::{NodeIdx, PackIdx};
+use serde::{Deserialize, Serialize};
 
 use crate::runs::shown::Shown;
 
 /// What is selected or hovered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Selection {
     /// Nothing.
     #[default]
@@ -20,6 +21,19 @@ pub enum Selection {
     Cta(Source, usize),
     /// A bubble of a run: an idle stretch of one lane.
     Gap(Source, usize),
+}
+
+impl Selection {
+    /// Whether what is shown has it.
+    pub fn is_in(self, shown: &Shown) -> bool {
+        match self {
+            Self::None => true,
+            Self::Node(node) => node.at() < shown.planned.tree.nodes.len(),
+            Self::Pack(pack) => pack.at() < shown.nodes_of_packs.len(),
+            Self::Cta(source, at) => shown.run(source).is_some_and(|run| at < run.capture.spans.len()),
+            Self::Gap(source, at) => shown.run(source).is_some_and(|run| at < run.gaps.len()),
+        }
+    }
 }
 
 /// What a selection lights up.

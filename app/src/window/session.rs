@@ -13,13 +13,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
+use egui_tiles::Tree;
 use engine::capture::write_atomically;
 use engine::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
+use crate::runs::shown::Sources;
 use crate::timeline::axis::Axis;
 use crate::timeline::marks::Marks;
+use crate::window::panel::Panel;
+use crate::window::selection::Selection;
 
 /// Version of the file.
 const VERSION: u32 = 1;
@@ -32,10 +36,48 @@ pub(super) struct View {
     pub(super) axis: Axis,
     #[serde(default)]
     pub(super) marks: Marks,
+    /// Which runs the timeline shows.
+    #[serde(default)]
+    pub(super) sources: Sources,
+    #[serde(default)]
+    pub(super) selected: Selection,
     pub(super) by_tile: bool,
     pub(super) dark: bool,
+    /// How large text and controls are.
+    #[serde(default = "plain")]
+    pub(super) scale: f32,
+    /// Files that were opened last, the newest first.
+    #[serde(default)]
+    pub(super) recent: Vec<PathBuf>,
+    /// Where the panels stand.
+    #[serde(default, with = "layout")]
+    pub(super) layout: Option<Tree<Panel>>,
     /// The capture that was opened last, where one was.
     pub(super) capture: Option<PathBuf>,
+}
+
+fn plain() -> f32 {
+    1.0
+}
+
+/// The layout as a text of its own, so that one of another version costs no more than the layout.
+mod layout {
+    use egui_tiles::Tree;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::window::dock::is_whole;
+    use crate::window::panel::Panel;
+
+    #[expect(clippy::ref_option, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(tree: &Option<Tree<Panel>>, to: S) -> Result<S::Ok, S::Error> {
+        let text = tree.as_ref().map(ron::to_string).transpose().map_err(serde::ser::Error::custom)?;
+        text.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tree<Panel>>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        Ok(text.and_then(|text| ron::from_str(&text).ok()).filter(is_whole))
+    }
 }
 
 /// The file.
@@ -145,7 +187,18 @@ mod tests {
         let spec = engine::workload::BatchSpec::empty(engine::workload::AttentionShape::default());
         let options = engine::session::PlanOptions::new(&engine::hw::builtin()[0]);
         let mut document = Document { spec: Arc::new(spec), options, l2: engine::capture::L2State::Warm };
-        let view = View { axis: Axis::default(), marks: Marks::default(), by_tile: true, dark: false, capture: None };
+        let view = View {
+            axis: Axis::default(),
+            marks: Marks::default(),
+            sources: Sources::Both,
+            selected: Selection::None,
+            by_tile: true,
+            dark: false,
+            scale: 1.2,
+            recent: vec![PathBuf::from("a.ron")],
+            layout: Some(crate::window::dock::default_dock()),
+            capture: None,
+        };
         write(&path, &document, view.clone()).unwrap();
         let (into, looked) = (path.clone(), view.clone());
         let writing = std::thread::Builder::new().name("writing".to_owned()).spawn(move || {

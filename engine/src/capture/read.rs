@@ -286,6 +286,8 @@ fn read_spans(chunks: &mut Chunks<'_>, meta: &Meta, version: u32, capture: &mut 
             Err(why) => lost.add(range, &why),
         }
     }
+    // They are most of a large capture, and are kept for as long as it is shown.
+    capture.spans.shrink_to_fit();
     chunks.missing.extend(lost.sentence("span", meta.spans));
     lost.count
 }

@@ -129,6 +129,13 @@ pub struct Span {
     pub end: Nanos,
 }
 
+impl Span {
+    /// For how long it was on its SM.
+    pub fn length(&self) -> Nanos {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
 /// All spans of a run as columns, sorted by (SM, slot, begin).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spans {
@@ -199,6 +206,17 @@ impl Spans {
             columns.end.push(span.end.0);
         }
         columns
+    }
+
+    /// Gives back what the columns have to spare.
+    pub fn shrink_to_fit(&mut self) {
+        self.role.shrink_to_fit();
+        for column in [&mut self.launch, &mut self.cta, &mut self.sm, &mut self.slot] {
+            column.shrink_to_fit();
+        }
+        for column in [&mut self.begin, &mut self.first_tile, &mut self.loop_end, &mut self.end] {
+            column.shrink_to_fit();
+        }
     }
 
     /// Last end of all, or zero.

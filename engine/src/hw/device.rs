@@ -135,6 +135,10 @@ pub struct SimConstants {
     /// The same in a persistent worker, which has fewer warps and registers for it; 0 where it takes as long.
     #[serde(default)]
     pub worker_merge_trip: Nanos,
+    /// What a persistent worker takes from its partials to the first trip of a merge: a barrier, the count of those that
+    /// arrived, and another barrier.
+    #[serde(default)]
+    pub worker_arrival: Nanos,
     /// From a persistent worker's place on an SM to its first load; 0 where it is as for other CTAs.
     #[serde(default)]
     pub worker_prologue: Nanos,
@@ -275,6 +279,25 @@ pub struct KernelResources {
     /// The same at head dimension 64.
     #[serde(default)]
     pub sm_step_d64: Option<Nanos>,
+}
+
+impl KernelResources {
+    /// Of a tile of one head of which nothing else is known.
+    pub fn new(m: u32, n: u32, warps: u32, registers: u32) -> Self {
+        Self {
+            m,
+            n,
+            warps,
+            registers,
+            shared: None,
+            in_flight: None,
+            heads: one(),
+            step: None,
+            chain: None,
+            sm_step: None,
+            sm_step_d64: None,
+        }
+    }
 }
 
 fn one() -> u32 {

@@ -267,6 +267,7 @@ impl List {
             store_bytes_per_s,
             merge_trip,
             worker_merge_trip,
+            worker_arrival,
             worker_prologue,
             hbm_step,
             cold_write_back,
@@ -294,6 +295,7 @@ impl List {
         self.whole_or_none("store_bytes_per_s", *store_bytes_per_s, SM_RATE, "B/s");
         self.time("merge_trip", *merge_trip, TIME);
         self.time("worker_merge_trip", *worker_merge_trip, TIME);
+        self.time("worker_arrival", *worker_arrival, TIME);
         self.time("worker_prologue", *worker_prologue, TIME);
         self.time("hbm_step", *hbm_step, TIME);
         self.part("cold_write_back", *cold_write_back, 0.0..=10.0);

@@ -80,6 +80,20 @@ impl BubbleCause {
         }
     }
 
+    /// Name for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::LaunchRamp => "launch ramp",
+            Self::WaveQuantisation => "wave quantisation",
+            Self::TailImbalance => "tail imbalance",
+            Self::InterKernelGap => "inter-kernel gap",
+            Self::MergeWait => "merge wait",
+            Self::DependencyWait => "dependency wait",
+            Self::ProbeCost => "probe cost",
+            Self::Other => "other",
+        }
+    }
+
     /// What it is, in one sentence.
     pub fn about(self) -> &'static str {
         match self {

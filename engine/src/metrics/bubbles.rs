@@ -1,8 +1,6 @@
 //! Bubbles: idle slot time by cause. Busy time and all bubbles add up to slots × makespan exactly,
 //! in whole nanoseconds, for any capture. The rules stand in `bubble_rules`.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::capture::Capture;
@@ -80,6 +78,13 @@ pub struct Gap {
     pub cause: BubbleCause,
 }
 
+impl Gap {
+    /// For how long the lane is idle.
+    pub fn length(&self) -> Nanos {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
 /// Every idle stretch of a run by (SM, slot, begin), for drawing.
 pub fn gaps(plan: &LaunchPlan, capture: &Capture) -> Vec<Gap> {
     let lanes = lanes(capture);
@@ -103,17 +108,24 @@ pub fn bounded_by(plan: &LaunchPlan, capture: &Capture, gap: &Gap) -> Vec<usize>
 
 /// Busy time and bubbles by cause.
 pub fn bubbles(plan: &LaunchPlan, capture: &Capture) -> BubbleReport {
+    bubbles_and(plan, capture, |_| ())
+}
+
+/// The same, and `emit` is given each gap as [`gaps`] has it, in one pass over the run.
+pub fn bubbles_and(plan: &LaunchPlan, capture: &Capture, mut emit: impl FnMut(Gap)) -> BubbleReport {
     let lanes = lanes(capture);
     let groups = groups(plan, capture);
-    // Slot time by cause and group.
-    let mut time: BTreeMap<BubbleCause, BTreeMap<usize, Nanos>> = BTreeMap::new();
+    // Slot time by group and cause; what lies past every group comes last.
+    let mut time = vec![[Nanos::ZERO; BubbleCause::ALL.len()]; groups.len() + 1];
     classify(&lanes, &groups, capture, |gap, group| {
-        *time.entry(gap.cause).or_default().entry(group).or_default() += gap.end - gap.begin;
+        time[group.min(groups.len())][gap.cause as usize] += gap.length();
+        emit(gap);
     });
     let bubble = |cause: BubbleCause| {
-        let by_group = time.get(&cause).cloned().unwrap_or_default();
-        let slot_time = by_group.values().copied().sum();
-        let worst = by_group.iter().max_by_key(|(group, time)| (**time, std::cmp::Reverse(**group))).map(|(at, _)| *at);
+        let of_groups = || time.iter().map(|by_cause| by_cause[cause as usize]).enumerate();
+        let slot_time = of_groups().map(|(_, time)| time).sum();
+        let some = of_groups().filter(|(_, time)| *time > Nanos::ZERO);
+        let worst = some.max_by_key(|(group, time)| (*time, std::cmp::Reverse(*group))).map(|(at, _)| at);
         Bubble {
             cause,
             slot_time,

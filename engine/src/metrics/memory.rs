@@ -116,6 +116,18 @@ pub fn bytes_beside(
     ]
 }
 
+/// Mean value of a series between two times; `None` where it has nothing there.
+pub fn mean_within(series: &CounterSeries, from: Nanos, to: Nanos) -> Option<f64> {
+    let (mut sum, mut inside) = (0.0, 0);
+    for (at, value) in series.values.iter().enumerate() {
+        let begin = series.start.0 + at as u64 * series.step.0;
+        let part = (begin + series.step.0).min(to.0).saturating_sub(begin.max(from.0));
+        sum += value * part as f64;
+        inside += part;
+    }
+    (inside > 0).then(|| sum / inside as f64)
+}
+
 /// Bytes of a series in B/s between two times.
 pub fn bytes_within(series: &CounterSeries, from: Nanos, to: Nanos) -> Bytes {
     let mut begin = series.start.0;
@@ -134,6 +146,21 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_mean_weighs_each_step_by_what_of_it_lies_inside() {
+        let series = CounterSeries {
+            name: "dram_read".to_owned(),
+            unit: "B/s".to_owned(),
+            start: Nanos(100),
+            step: Nanos(10),
+            values: vec![1e9, 4e9],
+        };
+        let mean = |from, to| mean_within(&series, Nanos(from), Nanos(to));
+        assert_eq!([mean(0, 100), mean(120, 300)], [None, None]);
+        assert_eq!([mean(0, 300), mean(105, 115), mean(109, 120)], [Some(2.5e9), Some(2.5e9), Some(41e9 / 11.0)]);
+        assert_eq!(bytes_within(&series, Nanos(0), Nanos(300)).0, 50);
+    }
 
     fn flow(source: Source, to_sms: u64, dram_read: u64) -> MemoryFlow {
         let mib = |count| Some(Bytes(count * MIB));

@@ -29,7 +29,7 @@
 //! tokens × 4,096 B = 69,206,016 B of KV and writes 512 partials × 16,512 B = 8,454,144 B.
 
 use crate::plan::LaunchPlan;
-use crate::units::{Bytes, NodeIdx, Tokens};
+use crate::units::{Bytes, Tokens};
 use crate::workload::{Batch, PrefixTree};
 
 /// Bytes by kind, over all heads.
@@ -130,6 +130,11 @@ pub struct NodeTraffic {
 }
 
 impl NodeTraffic {
+    /// Tokens that are read beyond once each.
+    pub fn wasted(&self) -> Tokens {
+        self.tokens_read.saturating_sub(self.tokens)
+    }
+
     /// How many times the node is read.
     pub fn redundancy(&self) -> f64 {
         if self.tokens.0 == 0 { 0.0 } else { self.tokens_read.as_f64() / self.tokens.as_f64() }
@@ -140,21 +145,9 @@ impl NodeTraffic {
 pub fn node_traffic(plan: &LaunchPlan, tree: &PrefixTree) -> Vec<NodeTraffic> {
     let mut nodes: Vec<NodeTraffic> =
         tree.nodes.iter().map(|node| NodeTraffic { tokens: node.tokens, tokens_read: Tokens::ZERO }).collect();
-    let block = u64::from(plan.shape.block_size);
     for (pack, reads) in plan.packs.iter().zip(plan.reads_of_packs()) {
-        let pack_begin = u64::from(pack.blocks_begin) * block;
-        let pack_end = pack_begin + pack.tokens.0;
-        let mut at: Option<NodeIdx> = Some(pack.node);
-        while let Some(idx) = at {
-            let node = tree.node(idx);
-            let begin = u64::from(node.blocks.start) * block;
-            let end = begin + node.tokens.0;
-            if end <= pack_begin {
-                break;
-            }
-            let read = end.min(pack_end).saturating_sub(begin.max(pack_begin));
-            nodes[idx.at()].tokens_read += Tokens(read * reads);
-            at = node.parent;
+        for (node, tokens) in plan.reach(pack, tree) {
+            nodes[node.at()].tokens_read += Tokens((tokens.end - tokens.start) * reads);
         }
     }
     nodes

@@ -36,6 +36,13 @@ pub const DEFAULT: &str = "pat";
 /// are there to be looked at.
 pub const AUTO: [&str; 5] = ["min-time", "pat", "query-centric", "flashinfer-decode", "fasttree"];
 
+/// What `auto` tries too where at most [`FEW`] requests run: their launches and merges decide there, which the others cut
+/// differently, and packing takes microseconds.
+pub const AUTO_OF_FEW: [&str; 4] = ["pat-released", "pat-compute", "cascade", "flashforge-neither"];
+
+/// Requests of a small batch.
+pub const FEW: usize = 64;
+
 /// All schedulers, in the order of menus.
 pub fn schedulers() -> &'static [&'static dyn Scheduler] {
     use {flashforge::FlashForge, pat::Pat, pat_released::PatReleased, relay::Relay};

@@ -60,7 +60,7 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
             blocks_end: pack.blocks_end,
             tokens: pack.tokens,
             tile: tile.tile,
-            heads: if tile.folded { input.tiles.cell(tile.tile).map_or(1, |cell| cell.heads) } else { 1 },
+            heads: if tile.folded { side_by_side(input, tile.tile) } else { 1 },
         });
         queries.extend_from_slice(packing.queries_of(pack));
     }
@@ -105,6 +105,13 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
         prefill: PrefillPlan::default(),
         decisions,
     })
+}
+
+/// KV heads that a CTA of a tile computes side by side: one where there are too few to give each of its warps a head, as
+/// the warps then share the tokens of that one.
+fn side_by_side(input: &PackInput<'_>, tile: Tile) -> u32 {
+    let heads = input.tiles.cell(tile).map_or(1, |cell| cell.heads);
+    if input.batch.shape.kv_heads < heads { 1 } else { heads }
 }
 
 /// A worker of the one persistent launch folds the group into rows; a kernel that does not cannot

@@ -1,5 +1,8 @@
 //! The launch plan: plain data that every backend runs and every view draws.
 
+use std::iter::{from_fn, repeat_n};
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
@@ -7,7 +10,7 @@ use crate::pack::CtaOrder;
 use crate::plan::{Dispatch, HybridKernel, PrefillKernel, PrefillPlan, PrefillTask};
 use crate::tile::Tile;
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
-use crate::workload::{AttentionShape, Batch, PartialForm};
+use crate::workload::{AttentionShape, Batch, PartialForm, PrefixTree};
 
 /// How the CTAs of a plan reach the GPU. `serial`, `streams` and `fused` take any batch; the others put
 /// prefill beside decode, so they need both in it.
@@ -321,6 +324,32 @@ impl LaunchPlan {
             }
         }
         forms
+    }
+
+    /// The pack of each slot.
+    pub fn packs_of_slots(&self) -> Vec<PackIdx> {
+        let slots = |(at, pack): (usize, &PlannedPack)| repeat_n(PackIdx::from(at), pack.queries_len as usize);
+        self.packs.iter().enumerate().flat_map(slots).collect()
+    }
+
+    /// The nodes that a pack reads, from its own up, with the KV tokens of its requests that it reads of each.
+    pub fn reach<'a>(
+        &self,
+        pack: &PlannedPack,
+        tree: &'a PrefixTree,
+    ) -> impl Iterator<Item = (NodeIdx, Range<u64>)> + use<'a> {
+        let block = u64::from(self.shape.block_size);
+        let begin = u64::from(pack.blocks_begin) * block;
+        let end = begin + pack.tokens.0;
+        let mut at = Some(pack.node);
+        from_fn(move || {
+            let idx = at?;
+            let node = tree.node(idx);
+            let first = u64::from(node.blocks.start) * block;
+            at = node.parent.filter(|_| first > begin);
+            let from = first.max(begin);
+            Some((idx, from..(first + node.tokens.0).min(end).max(from)))
+        })
     }
 
     /// How many times each pack's KV is read per KV head: once, or by each query head of the group

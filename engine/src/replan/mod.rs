@@ -91,6 +91,11 @@ impl Replanner {
         self.live.batch()
     }
 
+    /// Tiles of the device at its head dimension.
+    pub fn tiles(&self) -> &TileSet {
+        &self.tiles
+    }
+
     /// Its prefix tree.
     pub fn tree(&self) -> &PrefixTree {
         self.live.tree()

@@ -11,7 +11,7 @@ use crate::units::Nanos;
 use crate::workload::{Experts, Model};
 
 /// Time of the rest of one layer for so many tokens, on one GPU of `gpus`.
-pub fn rest_of_layer(model: &Model, gpus: u32, device: &Device, tokens: u64) -> Nanos {
+pub(super) fn rest_of_layer(model: &Model, gpus: u32, device: &Device, tokens: u64) -> Nanos {
     let hidden = f64::from(model.hidden_size);
     let head = f64::from(model.head_dim);
     let (query, kv) = (f64::from(model.query_heads) * head, f64::from(model.kv_heads) * head);

@@ -1,7 +1,7 @@
 //! A trace as the run of an engine, step by step, under several ways of computing attention.
 //!
 //! ```text
-//! trace ─► serving (arrivals, prefix cache, continuous batching) ─► work of a step ─► plan (carried, or anew) ─┐
+//! trace ─► serving (arrivals, prefix cache, continuous batching) ─► work of a step ─► plan (carried, or not) ──┐
 //!             ▲                                                                                                ▼
 //!             └── end of the step ◄── layers × (attention: simulated or measured + rest of the layer: roofline)
 //! ```
@@ -20,7 +20,7 @@ mod serving;
 mod tests;
 mod timing;
 
-pub use layer::rest_of_layer;
+pub use planner::STAND_IN;
 pub use published::{pat_conversation, pod_offline, pod_online};
 pub use report::{Percentiles, Summary};
 pub use serving::{Served, ServingOptions, Work};
@@ -31,7 +31,9 @@ use rayon::prelude::*;
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
 use crate::import::Trace;
+use crate::plan;
 use crate::replan::How;
+use crate::replay::layer::rest_of_layer;
 use crate::replay::planner::Planner;
 use crate::replay::serving::Serving;
 use crate::session::PlanOptions;
@@ -68,8 +70,12 @@ pub struct Step {
     pub first: Option<Timed>,
     /// The rest of one layer.
     pub rest: Nanos,
-    /// How its plan was carried over from the step before; `None` where it was made anew.
+    /// How its plan was carried over from the step before; `None` where it was made from scratch.
     pub how: Option<How>,
+    /// Whether the scheduler refused the step, and each request was planned alone.
+    pub stood_in: bool,
+    /// How its CTAs reached the GPU: the way's strategy, or streams where that needs prefill beside decode.
+    pub strategy: plan::Strategy,
     /// KV blocks that requests held.
     pub blocks_held: u64,
 }
@@ -105,6 +111,7 @@ pub struct Replayed {
     pub evicted: u64,
     /// The figures.
     pub summary: Summary,
+    way: PlanOptions,
     shape: AttentionShape,
 }
 
@@ -114,12 +121,27 @@ impl Replayed {
         let work = &self.steps.get(step)?.work;
         Some(serving::spec_of(&self.served, work, self.shape, format!("step {step} of a replay")))
     }
+
+    /// What a step was planned with, those that stood in for the way included; `None` past the last.
+    pub fn options_of(&self, step: usize) -> Option<PlanOptions> {
+        let Step { strategy, stood_in, .. } = *self.steps.get(step)?;
+        let scheduler = if stood_in { STAND_IN } else { &self.way.scheduler };
+        Some(PlanOptions { scheduler: scheduler.to_owned(), strategy, ..self.way.clone() })
+    }
+
+    /// Steps that lose to the first way, those that lose most first.
+    pub fn lost(&self) -> Vec<usize> {
+        let by = |at: usize| self.steps[at].attention.time.0.saturating_sub(self.steps[at].first_way().time.0);
+        let mut lost: Vec<usize> = (0..self.steps.len()).filter(|at| by(*at) > 0).collect();
+        lost.sort_by_key(|at| std::cmp::Reverse(by(*at)));
+        lost
+    }
 }
 
 /// Replays a trace under every way on the simulator, several at once. `tell` is called after each step.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where a scheduler cannot take a step; [`Error::Batch`]; [`Error::Cancelled`].
+/// [`Error::Unsupported`] where no scheduler can take a step; [`Error::Batch`]; [`Error::Cancelled`].
 pub fn replay(
     trace: &Trace,
     ways: &[PlanOptions],
@@ -167,22 +189,14 @@ fn one_way(
     while (steps.len() as u64) < options.max_steps {
         cancel.check()?;
         let Some(work) = serving.step(now) else {
-            own.forget();
-            other.iter_mut().for_each(Planner::forget);
             let Some(arrival) = serving.next_arrival() else { break };
             now = now.max(arrival);
-            if serving.step(now).is_none() && serving.next_arrival().is_none() {
-                break;
-            }
             continue;
         };
         let number = steps.len() as u64;
         let changes = serving.take_changes();
-        if work.iter().all(|one| one.chunk.is_some()) {
-            own.forget();
-            other.iter_mut().for_each(Planner::forget);
-        }
         let (planned, how) = own.plan(&serving, &work, &changes)?;
+        let stood_in = planned.options.scheduler != way.scheduler;
         let attention = timing::time(number, &planned, sampled.as_deref_mut(), cancel)?;
         let first = match &mut other {
             None => None,
@@ -196,7 +210,8 @@ fn one_way(
         let duration = Nanos(layers * (attention.time + rest).0);
         let (blocks_held, ..) = serving.cache();
         serving.finish(&work, now + duration);
-        steps.push(Step { begin: now, duration, work, attention, first, rest, how, blocks_held });
+        let strategy = planned.options.strategy;
+        steps.push(Step { begin: now, duration, work, attention, first, rest, how, stood_in, strategy, blocks_held });
         now += duration;
         tell();
     }
@@ -213,6 +228,7 @@ fn one_way(
         steps,
         cache_blocks,
         evicted,
+        way: way.clone(),
         shape,
     })
 }

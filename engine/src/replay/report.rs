@@ -56,6 +56,8 @@ pub struct Summary {
     pub attention_first: Nanos,
     /// Steps in which this way took longer than the first.
     pub steps_lost: u64,
+    /// Steps that the scheduler refused, so that each request was planned alone.
+    pub steps_stood_in: u64,
 }
 
 impl Summary {
@@ -81,6 +83,7 @@ impl Summary {
             issued_first: Bytes(sum(|step| step.first_way().issued.0)),
             attention_first: Nanos(sum(|step| step.first_way().time.0)),
             steps_lost: steps.iter().filter(|step| step.attention.time > step.first_way().time).count() as u64,
+            steps_stood_in: steps.iter().filter(|step| step.stood_in).count() as u64,
         }
     }
 

@@ -134,3 +134,21 @@ fn sampled_steps_are_measured_and_the_others_simulated() {
         assert_eq!(step.attention.time == measured, number % 4 == 0, "{number}");
     }
 }
+
+/// A step of prefill alone has no prefix that its decodes share, and requests with nothing in common neither.
+#[test]
+fn steps_that_a_scheduler_refuses_are_planned_with_each_request_alone() {
+    let row = |at: u64| {
+        (at.min(1) * 30 + at / 6 * 1000, 320, 12, (0..13).map(|id| if at < 6 { id } else { 100 * at + id }).collect())
+    };
+    let trace = trace(&(0..9).map(row).collect::<Vec<_>>());
+    let ways = ways(&["query-centric", "relay-plus-plus", "hydragen"]);
+    let all = replay(&trace, &ways, &options(400), &Cancel::default(), &|| ()).unwrap();
+    assert_eq!(all[0].summary.steps_stood_in, 0);
+    for way in &all[1..] {
+        let stood_in = way.summary.steps_stood_in;
+        assert!(stood_in > 0 && stood_in < way.steps.len() as u64, "{}: {stood_in}", way.scheduler);
+        assert!(way.steps.iter().filter(|step| step.stood_in).all(|step| step.attention == *step.first_way()));
+        assert_eq!(way.summary.done, 9);
+    }
+}

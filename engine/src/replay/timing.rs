@@ -1,11 +1,10 @@
 //! Who says how long the attention of a step takes: the simulator, or a GPU for all steps or some of them.
 
-use crate::backend;
 use crate::cancel::Cancel;
 use crate::capture::L2State;
 use crate::error::Result;
 use crate::metrics::{self, BubbleCause};
-use crate::session::{Planned, RunOptions, Runner};
+use crate::session::{self, Planned, RunOptions, Runner};
 use crate::units::{Bytes, Nanos};
 
 /// The attention of one layer in one step.
@@ -64,8 +63,9 @@ pub(super) fn time(
     sampled: Option<&mut Sampled<'_>>,
     cancel: &Cancel,
 ) -> Result<Timed> {
-    let Planned { spec, plan, tree, options, .. } = planned;
-    let capture = backend::sim::run(spec, plan, tree, &options.device, L2State::Cold, "replay", cancel)?;
+    let Planned { plan, tree, .. } = planned;
+    let run = RunOptions { l2: L2State::Cold, command: "replay".to_owned(), ..RunOptions::default() };
+    let capture = session::simulate(planned, &run, cancel)?;
     let simulated = capture.makespan();
     let measured = match sampled {
         Some(sampled) if number.is_multiple_of(sampled.every.max(1)) => Some(sampled.by.measure(planned, cancel)?),

@@ -26,7 +26,7 @@ use crate::workload::{Batch, BatchSpec, PrefixTree};
 /// What of a plan is found by its time instead of being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Auto {
-    /// The scheduler, of [`pack::AUTO`].
+    /// The scheduler, of [`pack::AUTO`] and for few requests of [`pack::AUTO_OF_FEW`] too.
     pub scheduler: bool,
     /// The strategy, of all that the device has kernels for.
     pub strategy: bool,
@@ -116,11 +116,15 @@ pub fn ranking(spec: &BatchSpec, options: &PlanOptions) -> Result<Vec<(PlanOptio
     Ok(ways.timed.into_iter().map(|way| (way.pair.options(options), way.time)).collect())
 }
 
-/// How long the choice takes on this thread.
+/// How long the choice takes on this thread. Where it is found by simulation, as long as it took: that is not repeated
+/// for the sake of its time.
 ///
 /// # Errors
 /// As [`plan`].
 pub(super) fn plan_time(planned: &Planned) -> Result<Duration> {
+    if planned.batch.prefills().next().is_some() {
+        return Ok(planned.plan_time);
+    }
     Ok(Ways::of(&planned.spec, &planned.batch, &planned.options)?.took)
 }
 
@@ -203,7 +207,7 @@ impl Ways {
     fn priced(&mut self, batch: &Batch, (tree, tiles): (&PrefixTree, &TileSet), options: &PlanOptions) -> Result<()> {
         let mut alike = options.clone();
         (alike.auto, alike.explain) = (Auto::default(), false);
-        for scheduler in schedulers(options) {
+        for scheduler in schedulers(batch, options) {
             let pairs = pairs(batch, options, &[scheduler])?;
             if self.cannot_win(scheduler, batch, &options.device)? {
                 self.skipped.extend(pairs);
@@ -392,8 +396,12 @@ impl Ways {
 }
 
 /// The schedulers that may be taken.
-fn schedulers(options: &PlanOptions) -> Vec<&str> {
-    if options.auto.scheduler { pack::AUTO.to_vec() } else { vec![options.scheduler.as_str()] }
+fn schedulers<'a>(batch: &Batch, options: &'a PlanOptions) -> Vec<&'a str> {
+    match options.auto.scheduler {
+        true if batch.requests().len() <= pack::FEW => [&pack::AUTO[..], &pack::AUTO_OF_FEW].concat(),
+        true => pack::AUTO.to_vec(),
+        false => vec![options.scheduler.as_str()],
+    }
 }
 
 /// Every way of some schedulers, in the order of menus.
@@ -411,7 +419,7 @@ fn pairs(batch: &Batch, options: &PlanOptions, schedulers: &[&str]) -> Result<Ve
 /// The scheduler that is best for the decodes of a hybrid batch by themselves, as one kernel.
 fn best_of_decodes<'a>(batch: &Batch, tree: &PrefixTree, tiles: &TileSet, options: &'a PlanOptions) -> Result<&'a str> {
     let mut best = (LAST, pack::AUTO[0]);
-    for scheduler in schedulers(options) {
+    for scheduler in schedulers(batch, options) {
         let alone = Pair { scheduler: scheduler.to_owned(), strategy: Strategy::Serial }.options(options);
         let plan = pack_batch(batch, (tree, tiles), &alone).and_then(|packed| packed.plan(Strategy::Serial, false));
         match plan.map(|plan| estimate(&plan, tree, &options.device)) {

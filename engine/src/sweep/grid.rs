@@ -7,11 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::hw::Device;
+use crate::pack;
+use crate::plan::Strategy;
+use crate::tile::Tile;
 use crate::units::grouped;
 use crate::workload::{BatchSpec, ron_text_of};
 
 /// Version of the file's schema.
 const SCHEMA: u32 = 1;
+/// The tile that the scheduler's rule gives.
+const OWN_TILE: &str = "auto";
 /// Most points of a sweep.
 const MOST: usize = 1_000_000;
 
@@ -48,19 +53,19 @@ fn devices() -> Vec<String> {
 }
 
 fn schedulers() -> Vec<String> {
-    vec![crate::pack::DEFAULT.to_owned()]
+    vec![pack::DEFAULT.to_owned()]
 }
 
 fn strategies() -> Vec<String> {
-    vec![crate::plan::Strategy::default().name().to_owned()]
+    vec![Strategy::default().name().to_owned()]
 }
 
 fn tiles() -> Vec<String> {
-    vec!["auto".to_owned()]
+    vec![OWN_TILE.to_owned()]
 }
 
 fn split_constants() -> Vec<f64> {
-    vec![crate::pack::PackOptions::default().split_constant]
+    vec![pack::PackOptions::default().split_constant]
 }
 
 /// Where batches come from.
@@ -148,7 +153,8 @@ impl SweepSpec {
     /// Reads a sweep.
     ///
     /// # Errors
-    /// [`Error::File`] with line and column; [`Error::Batch`] for another schema or an axis without values.
+    /// [`Error::File`] with line and column; [`Error::Batch`] for another schema, an axis without values or
+    /// a tile that is none; [`Error::UnknownName`].
     pub fn from_ron(text: &str) -> Result<Self> {
         let spec: Self = ron_text_of(text)?;
         if spec.schema != SCHEMA {
@@ -165,11 +171,26 @@ impl SweepSpec {
             ("tiles", spec.tiles.len()),
             ("split_constants", spec.split_constants.len()),
         ];
-        match axes.iter().find(|(_, count)| *count == 0) {
-            Some((axis, _)) => Err(Error::Batch(format!("{axis} is empty; leave it out, or give it a value"))),
-            None => Ok(spec),
+        if let Some((axis, _)) = axes.iter().find(|(_, count)| *count == 0) {
+            return Err(Error::Batch(format!("{axis} is empty; leave it out, or give it a value")));
         }
+        spec.schedulers.iter().try_for_each(|name| pack::find(name).map(|_| ()))?;
+        spec.strategies.iter().try_for_each(|name| name.parse::<Strategy>().map(|_| ()))?;
+        spec.tiles.iter().try_for_each(|word| tile_of(word).map(|_| ()))?;
+        Ok(spec)
     }
+}
+
+/// The tile of a word of the grid; `None` where the scheduler's rule gives it.
+pub(super) fn tile_of(word: &str) -> Result<Option<Tile>> {
+    if word == OWN_TILE {
+        return Ok(None);
+    }
+    let refused = || {
+        let word = crate::shown::quoted(word);
+        Error::Batch(format!("tiles names '{word}', which is no tile; write one like 64x128, or {OWN_TILE}"))
+    };
+    Tile::parse(word).map(Some).ok_or_else(refused)
 }
 
 /// Every combination, batches first, in the order of the file. `batches` are those of the spec's sources, `devices`

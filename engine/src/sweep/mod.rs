@@ -18,13 +18,14 @@ mod tests;
 
 pub use grid::{BatchSource, Named, Point, SweepSpec, WayOf, points};
 pub use log::Logs;
-pub use point::{Row, run_point};
+pub use point::Row;
 pub use table::{read_parquet, write_parquet};
 
 use rayon::prelude::*;
 
 use crate::cancel::Cancel;
 use crate::error::Result;
+use crate::sweep::point::run_point;
 
 /// One of several parts of a sweep, by the keys of its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

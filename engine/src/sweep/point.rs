@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancel;
 use crate::error::{Error, Result};
+use crate::hw::Device;
 use crate::metrics::{BubbleCause, bubbles, traffic};
 use crate::pack;
 use crate::session::{self, PlanOptions, Planned, RunOptions};
-use crate::sweep::Point;
-use crate::tile::Tile;
+use crate::sweep::grid::tile_of;
+use crate::sweep::{Point, WayOf};
 
 /// What a point gave. Figures are 0 where the way refuses the batch, which `refused` then says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,7 +62,7 @@ pub struct Row {
 ///
 /// # Errors
 /// [`Error::Cancelled`]; [`Error::Plan`], which is a fault of ours.
-pub fn run_point(point: &Point, cancel: &Cancel) -> Result<Row> {
+pub(super) fn run_point(point: &Point, cancel: &Cancel) -> Result<Row> {
     let spec = &point.batch.spec;
     let requests = spec.outline().unwrap_or_default();
     let mut row = Row {
@@ -87,7 +88,7 @@ pub fn run_point(point: &Point, cancel: &Cancel) -> Result<Row> {
         bubbles_ns: vec![0; BubbleCause::ALL.len()],
         refused: None,
     };
-    let planned = options(point).and_then(|options| session::plan_spec(spec, &options));
+    let planned = point.way.options(&point.device).and_then(|options| session::plan_spec(spec, &options));
     match planned.and_then(|planned| fill(&mut row, &planned, cancel)) {
         Err(error @ (Error::Cancelled | Error::Plan(_))) => Err(error),
         Err(error) => Ok(Row { refused: Some(error.to_string()), ..row }),
@@ -95,21 +96,32 @@ pub fn run_point(point: &Point, cancel: &Cancel) -> Result<Row> {
     }
 }
 
-fn options(point: &Point) -> Result<PlanOptions> {
-    let mut options = PlanOptions { explain: false, ..PlanOptions::new(&point.device) };
-    pack::find(&point.way.scheduler)?.name().clone_into(&mut options.scheduler);
-    options.strategy = point.way.strategy.parse()?;
-    options.pack.split_constant = point.way.split_constant;
-    if point.way.tile != "auto" {
-        let sides =
-            point.way.tile.split_once('x').and_then(|(m, n)| Some(Tile { m: m.parse().ok()?, n: n.parse().ok()? }));
-        options.tile = Some(sides.ok_or_else(|| Error::Form {
-            form: format!("tiles {}", point.way.tile),
-            problem: "write a tile like 64x128, or auto".to_owned(),
-            at: None,
-        })?);
+impl Row {
+    /// The way that it is of.
+    pub fn way(&self) -> WayOf {
+        WayOf {
+            device: self.device.clone(),
+            scheduler: self.scheduler.clone(),
+            strategy: self.strategy.clone(),
+            tile: self.tile.clone(),
+            split_constant: self.split_constant,
+        }
     }
-    Ok(options)
+}
+
+impl WayOf {
+    /// What a batch is planned with, on the device that its word stands for.
+    ///
+    /// # Errors
+    /// [`Error::UnknownName`] or [`Error::Batch`] for a word that is none.
+    pub fn options(&self, device: &Device) -> Result<PlanOptions> {
+        let mut options = PlanOptions { explain: false, ..PlanOptions::new(device) };
+        pack::find(&self.scheduler)?.name().clone_into(&mut options.scheduler);
+        options.strategy = self.strategy.parse()?;
+        options.pack.split_constant = self.split_constant;
+        options.tile = tile_of(&self.tile)?;
+        Ok(options)
+    }
 }
 
 fn fill(row: &mut Row, planned: &Planned, cancel: &Cancel) -> Result<()> {

@@ -28,6 +28,14 @@ pub struct Tile {
     pub n: u32,
 }
 
+impl Tile {
+    /// Of a text like `64x128`, or `64×128` as it is shown: query rows, `x`, KV tokens.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (m, n) = text.split_once(['x', '×'])?;
+        Some(Self { m: m.parse().ok()?, n: n.parse().ok()? })
+    }
+}
+
 impl std::fmt::Display for Tile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}×{}", self.m, self.n)

@@ -153,6 +153,13 @@ pub struct TileKernel {
     pub sm_step: Option<Nanos>,
 }
 
+impl TileKernel {
+    /// What a CTA takes of an SM.
+    pub fn cta(&self) -> CtaShape {
+        CtaShape { warps: self.warps, registers: self.registers, shared: self.shared }
+    }
+}
+
 /// What a CTA of `tile` takes and does at head dimension `head_dim`.
 pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileKernel {
     let (resources, registers_estimated) = resources(device, tile, head_dim);
@@ -198,7 +205,7 @@ pub fn occupancy(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> u3
 }
 
 fn occupancy_of(device: &Device, kernel: &TileKernel) -> u32 {
-    resident(device, &CtaShape { warps: kernel.warps, registers: kernel.registers, shared: kernel.shared })
+    resident(device, &kernel.cta())
 }
 
 /// What a CTA takes of an SM, for kernels whose CTAs are not one tile of the solver's grid.
@@ -237,20 +244,8 @@ fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bo
     }
     let same_n = kernels.iter().filter(|k| k.n == tile.n).map(|k| k.registers).max().unwrap_or(0) + further;
     let accumulators = (ROWS_PER_WARP * (tile.n + head_dim) + ROWS_PER_WARP * tile.n / 2) / 32;
-    let kernel = KernelResources {
-        m: tile.m,
-        n: tile.n,
-        warps: tile.m.div_ceil(ROWS_PER_WARP),
-        registers: same_n.max(accumulators),
-        shared: None,
-        in_flight: None,
-        step: None,
-        chain: None,
-        sm_step: None,
-        sm_step_d64: None,
-        heads: 1,
-    };
-    (kernel, true)
+    let warps = tile.m.div_ceil(ROWS_PER_WARP);
+    (KernelResources::new(tile.m, tile.n, warps, same_n.max(accumulators)), true)
 }
 
 fn judge(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> Feasibility {

@@ -25,7 +25,7 @@ use serde_json::json;
 
 use self::peers::Peers;
 use crate::cli::args::{BenchArgs, BenchSet};
-use crate::cli::commands::convert::add_pictures;
+use crate::cli::commands::pictures::add_pictures;
 use crate::cli::fault::{Fault, Outcome};
 use crate::cli::figures::{percent, ratio};
 use crate::cli::published::Outcomes;

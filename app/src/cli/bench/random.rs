@@ -217,7 +217,7 @@ fn ways(args: &BenchArgs, device: &Device, case: &Case, number: u32) -> Outcome<
 }
 
 impl Tried {
-    /// Runs a way, unless it was run before; gives its place among the rows, and nothing where it is refused.
+    /// Runs a way, unless it was tried before; gives its place among the rows, and nothing where it is refused.
     fn run(
         &mut self,
         args: &BenchArgs,
@@ -229,10 +229,14 @@ impl Tried {
         if let Some(at) = self.rows.iter().position(same) {
             return Ok(Some(at));
         }
+        let way = format!("{} {}", options.scheduler, options.strategy.name());
+        if self.refused.iter().any(|(refused, _)| *refused == way) {
+            return Ok(None);
+        }
         let planned = match figures::accepted(runner, &self.case.spec, options) {
             Ok(planned) => planned,
             Err(error @ Error::Unsupported { .. }) => {
-                self.refused.push((format!("{} {}", options.scheduler, options.strategy.name()), error.to_string()));
+                self.refused.push((way, error.to_string()));
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),

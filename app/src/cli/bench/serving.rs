@@ -2,6 +2,7 @@
 //! what is published beside it. Traces that are not public are built from their descriptions; see the engine's `replay`.
 
 use std::process::ExitCode;
+use std::slice::from_ref;
 
 use engine::export::SCHEMA;
 use engine::hw::Device;
@@ -10,12 +11,14 @@ use engine::plan::Strategy;
 use engine::plan::hybrid::PodChoice;
 use engine::replay::{self, Percentiles, ReplayOptions, Replayed, ServingOptions};
 use engine::session::PlanOptions;
+use engine::units::Nanos;
 use engine::workload::Model;
+use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::cli::args::{BenchArgs, BenchSet};
 use crate::cli::fault::{Fault, Outcome};
-use crate::cli::figures::simulated;
+use crate::cli::figures::{simulated, time_or_dash};
 use crate::cli::table::Table;
 use crate::cli::{interrupt, output};
 
@@ -49,11 +52,13 @@ struct Experiment {
 pub(crate) fn bench(args: &BenchArgs, device: &Device) -> Outcome<ExitCode> {
     let experiments = if args.set == BenchSet::PatServing { pat(args, device)? } else { pod(args, device)? };
     let bar = output::progress(experiments.len() as u64, "experiments");
-    let mut done = Vec::new();
+    let mut done: Vec<(Experiment, Vec<Replayed>)> = Vec::new();
     for experiment in experiments {
         let Experiment { trace, options, ways, .. } = &experiment;
-        let all = replay::replay(trace, ways, options, interrupt::cancel(), &|| ())?;
-        done.push((experiment, all));
+        // Each by itself: what a first way would have taken for the steps of another is no part of the comparison.
+        let alone = |way| replay::replay(trace, from_ref(way), options, interrupt::cancel(), &|| ());
+        let all: Vec<Vec<Replayed>> = ways.par_iter().map(alone).collect::<engine::Result<_>>()?;
+        done.push((experiment, all.into_iter().flatten().collect()));
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -73,10 +78,6 @@ fn key(set: BenchSet) -> &'static str {
     if set == BenchSet::PatServing { "pat-serving" } else { "pod-serving" }
 }
 
-fn model(name: &str) -> Outcome<&'static Model> {
-    Ok(Model::find(name)?)
-}
-
 fn way(device: &Device, scheduler: &str, strategy: Strategy) -> PlanOptions {
     PlanOptions { scheduler: scheduler.to_owned(), strategy, explain: false, ..PlanOptions::new(device) }
 }
@@ -87,7 +88,7 @@ fn pat(args: &BenchArgs, device: &Device) -> Outcome<Vec<Experiment>> {
     for name in ["llama-3-8b", "qwen3-8b"] {
         for rate in [4.0, 8.0, 11.0] {
             let options = ReplayOptions {
-                model: model(name)?,
+                model: Model::find(name)?,
                 gpus: 1,
                 block_size: 16,
                 serving: ServingOptions::default(),
@@ -120,7 +121,7 @@ fn pod(args: &BenchArgs, device: &Device) -> Outcome<Vec<Experiment>> {
     let ways = vec![fused, way(device, "query-centric", Strategy::Serial)];
     let options = |name: &str, gpus, chunk| -> Outcome<ReplayOptions> {
         let serving = ServingOptions { token_budget: chunk, cache_tokens: 1_000_000, ..ServingOptions::default() };
-        Ok(ReplayOptions { model: model(name)?, gpus, block_size: 16, serving, max_steps: 1_000_000 })
+        Ok(ReplayOptions { model: Model::find(name)?, gpus, block_size: 16, serving, max_steps: 1_000_000 })
     };
     let mut all = Vec::new();
     for (name, gpus, chunk, out, gain) in
@@ -177,7 +178,7 @@ fn rows_of(experiment: &Experiment, all: &[Replayed]) -> Vec<Value> {
         let gain = published.and_then(|one| gain(all, one));
         json!({
             "experiment": experiment.name, "scheduler": way.scheduler, "strategy": way.strategy,
-            "steps": way.steps.len(), "output_tokens_per_s": way.summary.throughput(),
+            "steps": way.steps.len(), "steps_stood_in": way.summary.steps_stood_in, "output_tokens_per_s": way.summary.throughput(),
             "mean_ttft_ns": mean(way.summary.ttft), "mean_time_per_output_token_ns": mean(way.summary.time_per_output_token),
             "p99_time_per_output_token_ns": way.summary.time_per_output_token.map(|times| times.p99.0),
             "first_way_gains": gain, "published_least": published.map(|one| one.range.0),
@@ -192,6 +193,8 @@ fn text(args: &BenchArgs, device: &Device, done: &[(Experiment, Vec<Replayed>)])
     let headings = [
         "experiment",
         "way",
+        "steps",
+        "refused",
         "tokens/s",
         "mean TTFT",
         "mean time/token",
@@ -206,9 +209,15 @@ fn text(args: &BenchArgs, device: &Device, done: &[(Experiment, Vec<Replayed>)])
             table.row(row(experiment, all, (at, way)));
         }
     }
+    let stood_in = done.iter().flat_map(|(_, all)| all).any(|way| way.summary.steps_stood_in > 0);
+    let refused = if stood_in {
+        format!("refused: steps that the scheduler cannot take, planned by {}\n", replay::STAND_IN)
+    } else {
+        String::new()
+    };
     format!(
         "{} on {}: {} requests each, attention {}, the rest of a layer by a roofline\n\
-         traces are built from the papers' descriptions; gains are of mean time per output token, offline of throughput\n\n{}",
+         traces are built from the papers' descriptions; gains are of mean time per output token, offline of throughput\n{refused}\n{}",
         key(args.set),
         device.name,
         args.count,
@@ -218,9 +227,7 @@ fn text(args: &BenchArgs, device: &Device, done: &[(Experiment, Vec<Replayed>)])
 }
 
 fn row(experiment: &Experiment, all: &[Replayed], (at, way): (usize, &Replayed)) -> Vec<String> {
-    let of = |times: Option<Percentiles>, which: fn(&Percentiles) -> engine::units::Nanos| {
-        times.map_or_else(|| "–".to_owned(), |times| which(&times).to_string())
-    };
+    let of = |times: Option<Percentiles>, which: fn(&Percentiles) -> Nanos| time_or_dash(times.as_ref().map(which));
     let published = experiment.published.iter().find(|one| one.over == at);
     let gained = published.and_then(|one| Some((gain(all, one)?, one.range)));
     let (own, told, verdict) = gained.map_or_else(Default::default, |(gain, (least, most))| {
@@ -234,6 +241,8 @@ fn row(experiment: &Experiment, all: &[Replayed], (at, way): (usize, &Replayed))
     vec![
         if at == 0 { experiment.name.clone() } else { String::new() },
         format!("{} {}", way.scheduler, way.strategy),
+        way.steps.len().to_string(),
+        way.summary.steps_stood_in.to_string(),
         format!("{:.0}", way.summary.throughput()),
         of(way.summary.ttft, |times| times.mean),
         of(way.summary.time_per_output_token, |times| times.mean),

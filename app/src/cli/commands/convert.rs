@@ -10,9 +10,10 @@ use engine::units::counted;
 use serde_json::json;
 
 use crate::cli::args::{ExportArgs, ImportArgs};
+use crate::cli::commands::pictures;
 use crate::cli::fault::{Fault, Outcome};
 use crate::cli::{files, input, output};
-use crate::picture::{animation, png, timeline};
+use crate::picture::animation;
 use crate::runs::damage::Damage;
 
 /// `import`: any batch form to a batch file.
@@ -43,13 +44,11 @@ pub(crate) fn export(args: &ExportArgs) -> Outcome<ExitCode> {
             outputs.add(&folder.join(name), "writing a table", text.as_bytes())?;
         }
     }
-    if args.svg.is_some() || args.png.is_some() {
-        let svg = timeline::timeline_svg(&loaded.capture, &Damage::of(&loaded));
-        add_pictures(&mut outputs, &svg, args.svg.as_deref(), args.png.as_deref())?;
-    }
-    if let Some(path) = &args.animation {
+    let animated = args.output.as_deref().filter(|path| animation::is_wanted(path));
+    for path in args.animation.as_deref().into_iter().chain(animated) {
         add_animation(&mut outputs, &loaded, path)?;
     }
+    pictures::add(&mut outputs, args, &loaded)?;
     if let Some(path) = &args.perfetto {
         let trace = |out: &mut dyn Write| write_perfetto(out, &loaded);
         outputs.add_with(path, "writing the trace", trace)?;
@@ -74,24 +73,6 @@ fn add_animation(outputs: &mut Outputs, loaded: &Loaded, path: &Path) -> Outcome
     let bytes = animation::animation(&loaded.capture, &Damage::of(loaded))
         .map_err(|error| Fault::input(format!("{error:#}"), "please report it"))?;
     outputs.add(path, "writing the animation", &bytes)?;
-    Ok(())
-}
-
-/// Adds a picture in the forms that are asked for.
-pub(crate) fn add_pictures(
-    outputs: &mut Outputs,
-    svg: &str,
-    as_svg: Option<&Path>,
-    as_png: Option<&Path>,
-) -> Outcome<()> {
-    const DOING: &str = "writing the picture";
-    if let Some(path) = as_svg {
-        outputs.add(path, DOING, svg.as_bytes())?;
-    }
-    if let Some(path) = as_png {
-        let png = png::png(svg).map_err(|error| Fault::input(format!("{error:#}"), "please report it"))?;
-        outputs.add(path, DOING, &png)?;
-    }
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use engine::session::PlanOptions;
 use engine::workload::BatchSpec;
 
 use crate::cli::args::DemoArgs;
-use crate::cli::commands::convert::add_pictures;
+use crate::cli::commands::pictures::add_pictures;
 use crate::cli::fault::{Fault, Outcome};
 use crate::cli::{figures, input, output};
 use crate::picture::timeline;

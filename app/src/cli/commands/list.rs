@@ -16,24 +16,41 @@ use crate::cli::fault::Outcome;
 use crate::cli::output;
 use crate::cli::table::Table;
 use crate::samples;
+use crate::window::commands::table::{COMMANDS, Entry};
+use crate::window::panel::Panel;
 
 /// The command.
 pub(crate) fn list(args: &ListArgs) -> Outcome<ExitCode> {
     let (kind, entries) = entries(args.what);
     if args.json {
         let mut entries: Vec<_> = entries.iter().map(|(name, about)| json!({ "name": name, "about": about })).collect();
-        if args.what == Listing::Models {
-            entries.iter_mut().zip(Model::all()).for_each(|(entry, model)| add_figures(entry, model));
+        match args.what {
+            Listing::Models => {
+                entries.iter_mut().zip(Model::all()).for_each(|(entry, model)| add_figures(entry, model));
+            }
+            Listing::Commands => entries.iter_mut().zip(COMMANDS).for_each(|(entry, command)| add_keys(entry, command)),
+            _ => {}
         }
         output::print_json(&json!({ "schema": SCHEMA, kind: entries }))?;
     } else {
-        let mut table = Table::new(2, &["name", "what"]);
-        for (name, about) in entries {
-            table.row(vec![name, about]);
-        }
-        output::print(&table.text())?;
+        output::print(&text(args.what, entries))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn text(what: Listing, entries: Vec<(String, String)>) -> String {
+    if what == Listing::Commands {
+        let mut table = Table::new(4, &["name", "what", "menu", "keys"]);
+        for ((name, about), command) in entries.into_iter().zip(COMMANDS) {
+            table.row(vec![name, about, command.group.to_owned(), command.keys_named().unwrap_or_default()]);
+        }
+        return table.text();
+    }
+    let mut table = Table::new(2, &["name", "what"]);
+    for (name, about) in entries {
+        table.row(vec![name, about]);
+    }
+    table.text()
 }
 
 /// The plural of the list's kind, and its (name, sentence) pairs.
@@ -45,9 +62,18 @@ fn entries(what: Listing) -> (&'static str, Vec<(String, String)>) {
         Listing::Devices => ("devices", hw::builtin().iter().map(device).collect()),
         Listing::Samples => ("samples", samples::samples().iter().map(sample).collect()),
         Listing::Tiles => ("tiles", hw::builtin().iter().flat_map(tiles).collect()),
-        Listing::Panels => ("panels", PANELS.iter().map(|(name, about)| owned(name, about)).collect()),
+        Listing::Panels => ("panels", Panel::ALL.iter().map(|panel| owned(panel.key(), panel.about())).collect()),
+        Listing::Commands => ("commands", COMMANDS.iter().map(|entry| owned(&entry.key(), entry.name)).collect()),
         Listing::Importers => ("importers", importers().iter().map(|one| owned(one.name, one.about)).collect()),
         Listing::Models => ("models", Model::all().iter().map(|model| owned(model.name, &model.about())).collect()),
+    }
+}
+
+/// The command's menu and keys beside its name; no keys are null.
+fn add_keys(entry: &mut Value, command: &Entry) {
+    if let Some(entry) = entry.as_object_mut() {
+        entry.insert("group".to_owned(), command.group.into());
+        entry.insert("keys".to_owned(), command.keys_named().into());
     }
 }
 
@@ -57,25 +83,6 @@ fn add_figures(entry: &mut Value, model: &Model) {
         entry.extend(figures);
     }
 }
-
-/// The views of the window.
-const PANELS: [(&str, &str); 15] = [
-    ("batch", "The requests as text and numbers, to edit."),
-    ("tree", "The prefix tree as a canvas on which the batch is drawn."),
-    ("packs", "Packs with their tile and the reason for it."),
-    ("decisions", "Every choice with its ways, what it cost by the model, and buttons to try another."),
-    ("tiles", "The grid of tiles of the device, and which constraint each one fails."),
-    ("plan", "Launches, streams, waits, order and merge, one step at a time."),
-    ("timeline", "Every CTA on every SM, bubbles named; throughputs and activity below."),
-    ("traffic", "Bytes as issued and compulsory, by kind."),
-    ("memory", "What L2 serves and what comes from DRAM; modelled bytes beside measured ones."),
-    ("roofline", "Plan, kernels and tile classes under the GPU's limits."),
-    ("playback", "One moment in all views: the scheduler's choices, then what each slot of each SM does."),
-    ("compare", "The run against serial, streams and fused."),
-    ("differences", "Measured and simulated run, CTA by CTA."),
-    ("inspector", "Everything about what is selected."),
-    ("log", "What happened, with warnings."),
-];
 
 fn device(device: &hw::Device) -> (String, String) {
     let (major, minor) = device.compute_capability;

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod list;
+pub(crate) mod pictures;
 pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod replay;

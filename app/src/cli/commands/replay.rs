@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::cli::args::ReplayArgs;
 use crate::cli::fault::{Fault, Outcome};
-use crate::cli::figures::{Spread, simulated};
+use crate::cli::figures::{Spread, simulated, time_or_dash};
 use crate::cli::table::Table;
 use crate::cli::{from, input, interrupt, output};
 
@@ -115,7 +115,7 @@ fn run(
 fn save(args: &ReplayArgs, all: &[Replayed], asked: &str) -> Outcome<()> {
     let (Some(way), Some(path)) = (all.last(), &args.output) else { return Ok(()) };
     let step = match asked {
-        "worst" => lost(way).first().copied().unwrap_or_default(),
+        "worst" => way.lost().first().copied().unwrap_or_default(),
         number => number.parse().map_err(|_| {
             Fault::input(
                 format!("--batch-of is '{}'", engine::shown::quoted(number)),
@@ -130,17 +130,6 @@ fn save(args: &ReplayArgs, all: &[Replayed], asked: &str) -> Outcome<()> {
     write_atomically(path, "writing the batch file", batch.to_ron()?.as_bytes())?;
     output::note(&format!("wrote step {step} to {}", path.display()));
     Ok(())
-}
-
-/// Steps that lose to the first way, those that lose most first.
-fn lost(way: &Replayed) -> Vec<usize> {
-    let by = |at: usize| {
-        let step = &way.steps[at];
-        step.attention.time.as_f64() - step.first_way().time.as_f64()
-    };
-    let mut lost: Vec<usize> = (0..way.steps.len()).filter(|at| by(*at) > 0.0).collect();
-    lost.sort_by(|a, b| by(*b).total_cmp(&by(*a)));
-    lost
 }
 
 /// How far the simulator is off on the steps that were measured.
@@ -168,14 +157,11 @@ fn json_of(way: &Replayed) -> Value {
         "attention_ns": attention.0, "rest_ns": rest.0, "rest_source": "roofline",
         "issued_bytes": summary.issued.0, "first_issued_bytes": summary.issued_first.0,
         "first_attention_of_a_layer_ns": summary.attention_first.0, "steps_lost": summary.steps_lost,
+        "steps_stood_in": summary.steps_stood_in,
         "cache_blocks": way.cache_blocks, "evicted_blocks": way.evicted,
-        "steps_measured": errors.len(), "simulator_error": (!errors.is_empty()).then(|| mean(&errors)),
+        "steps_measured": errors.len(), "simulator_error": (!errors.is_empty()).then(|| Spread::of(errors.iter().copied())),
         "steps": way.steps.iter().map(json_of_step).collect::<Vec<_>>(),
     })
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 fn json_of_step(step: &Step) -> Value {
@@ -194,7 +180,7 @@ fn json_of_step(step: &Step) -> Value {
         "simulated_ns": step.attention.simulated.0, "first_attention_ns": step.first_way().time.0,
         "issued_bytes": step.attention.issued.0, "first_issued_bytes": step.first_way().issued.0,
         "compulsory_bytes": step.attention.compulsory.0, "rest_ns": step.rest.0,
-        "planned": step.how.map_or("anew", |how| how.name()), "blocks_held": step.blocks_held,
+        "planned": step.how.map_or("anew", |how| how.name()), "stood_in": step.stood_in, "blocks_held": step.blocks_held,
         "busy_slot_ns": step.attention.busy_slot.0, "bubbles": bubbles,
     })
 }
@@ -231,11 +217,15 @@ fn text(all: &[Replayed], trace: &Trace, options: &ReplayOptions, device: &Devic
         grouped(cache_tokens),
         table.text()
     );
+    for way in all.iter().filter(|way| way.summary.steps_stood_in > 0) {
+        let steps = counted(way.summary.steps_stood_in, "step");
+        // Writing to a string cannot fail.
+        let _ = writeln!(told, "{} refuses {steps}, which {} planned", way.scheduler, replay::STAND_IN);
+    }
     for way in all.iter().skip(1) {
-        let lost = lost(way);
+        let lost = way.lost();
         if !lost.is_empty() {
             let named: Vec<String> = lost.iter().take(NAMED).map(|at| of_step(way, *at)).collect();
-            // Writing to a string cannot fail.
             let _ = writeln!(told, "{} loses most to {} in step {}", way.scheduler, all[0].scheduler, named.join(", "));
         }
     }
@@ -274,9 +264,7 @@ fn source(all: &[Replayed], device: &Device) -> String {
 
 fn row(way: &Replayed) -> Vec<String> {
     let summary = &way.summary;
-    let time = |times: Option<Percentiles>, which: fn(&Percentiles) -> Nanos| {
-        times.map_or_else(|| "–".to_owned(), |times| which(&times).to_string())
-    };
+    let time = |times: Option<Percentiles>, which: fn(&Percentiles) -> Nanos| time_or_dash(times.as_ref().map(which));
     let saved = summary.issued_first.0 as f64 - summary.issued.0 as f64;
     let share = 100.0 * saved / summary.issued_first.as_f64().max(1.0);
     vec![

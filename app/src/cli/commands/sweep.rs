@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::ValueEnum as _;
-use engine::capture::{Outputs, write_atomically};
+use engine::capture::write_atomically;
 use engine::export::SCHEMA;
 use engine::hw::Device;
 use engine::import;
@@ -124,7 +124,8 @@ fn batches_of(source: &BatchSource, folder: &Path) -> Outcome<Vec<Named>> {
             };
             windows.iter().map(window).collect::<Outcome<_>>()?
         }
-        (BatchSource::File(_), Some(file)) => vec![named(output::path(&file), input::batch_file(&file)?)],
+        // By the grid's own word, which is the same from wherever the grid is named.
+        (BatchSource::File(word), Some(file)) => vec![named(output::path(word), input::batch_file(&file)?)],
         (BatchSource::Trace { .. } | BatchSource::File(_), None) => Vec::new(),
     })
 }
@@ -217,9 +218,7 @@ fn submit(args: &SweepArgs, folder: &Path, shards: u32) -> Outcome<ExitCode> {
         quote(&home)
     );
     let job = home.join(JOB);
-    let mut outputs = Outputs::default();
-    outputs.add(&job, "writing the job array", script.as_bytes())?;
-    outputs.commit()?;
+    write_atomically(&job, "writing the job array", script.as_bytes())?;
     let submitted = Command::new("sbatch").arg("--parsable").arg(&job).output();
     let remedy = format!("the job array is written; submit it where Slurm is: sbatch {}", job.display());
     let submitted = match submitted {

@@ -15,7 +15,7 @@ use crate::window::{self, Opening};
 /// Without a command: the window on the example, or the demo where no window can be.
 pub(crate) fn no_command() -> Outcome<ExitCode> {
     let reason = if has_display() {
-        match window::open(Opening::Example, None) {
+        match window::open(Opening::Example, None, None) {
             Ok(()) => return Ok(ExitCode::SUCCESS),
             Err(error) => format!("the window did not open: {error:#}"),
         }
@@ -45,7 +45,8 @@ pub(crate) fn view(args: &ViewArgs) -> Outcome<ExitCode> {
         ));
     }
     let capture = is_capture(path).then(|| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-    window::open(opening, capture).map_err(|error| Fault::failed(format!("the window did not open: {error:#}")))?;
+    window::open(opening, capture, args.at)
+        .map_err(|error| Fault::failed(format!("the window did not open: {error:#}")))?;
     Ok(ExitCode::SUCCESS)
 }
 

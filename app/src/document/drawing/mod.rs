@@ -8,6 +8,7 @@
 //! A stroke acts on a node with all its copies, since they are one node of the batch file; [`Stroke::Part`] gives one
 //! copy a node of its own.
 
+mod blocks;
 mod chunks;
 mod drawn;
 mod nodes;
@@ -17,8 +18,9 @@ mod stroke;
 #[cfg(test)]
 mod tests;
 
+pub use blocks::nodes_of_blocks;
 pub use drawn::Drawn;
-pub use nodes::nodes_of_blocks;
+pub use nodes::{block, whole};
 pub use number::{Numbered, Numbers, is_one_with_child};
 pub use path::{Path, Pick};
 pub use stroke::{Stroke, draw};

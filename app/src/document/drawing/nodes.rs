@@ -1,7 +1,7 @@
 //! Strokes on nodes.
 
-use engine::units::{NodeIdx, Tokens};
-use engine::workload::{BatchSpec, NodeSpec, PrefixTree, RequestSpec};
+use engine::units::Tokens;
+use engine::workload::{BatchSpec, NodeSpec};
 
 use super::drawn::Drawn;
 use super::path::{Path, Pick};
@@ -11,16 +11,17 @@ const GROUP_BLOCKS: u64 = 8;
 
 const GONE: &str = "the node is not there any more";
 
-fn block(spec: &BatchSpec) -> u64 {
+/// Tokens of a KV block.
+pub fn block(spec: &BatchSpec) -> u64 {
     u64::from(spec.shape.block_size).max(1)
 }
 
-/// Whole blocks, at least one, as near to `tokens` as can be.
-fn whole(tokens: u64, block: u64) -> u64 {
+/// Tokens of whole blocks, at least one, as near to `tokens` as can be.
+pub fn whole(tokens: u64, block: u64) -> u64 {
     (tokens.saturating_add(block / 2) / block).max(1).saturating_mul(block)
 }
 
-fn set_ending(node: &mut NodeSpec, ending: u32) {
+pub(super) fn set_ending(node: &mut NodeSpec, ending: u32) {
     let plain = u32::from(node.children.is_empty());
     node.requests = (ending != plain).then_some(ending);
 }
@@ -270,9 +271,7 @@ pub(super) fn duplicate(drawn: &mut Drawn, what: &[Pick]) -> Result<(), String> 
         let node = path.node(&drawn.spec).ok_or(GONE)?.clone();
         let siblings = path.siblings(&mut drawn.spec).ok_or(GONE)?;
         siblings.insert(path.last() + 1, node);
-        let mut steps = path.steps().to_vec();
-        *steps.last_mut().ok_or(GONE)? += 1;
-        drawn.picked = vec![Pick::Node(Path::of_steps(&steps))];
+        drawn.picked = vec![Pick::Node(path.sibling(path.last() + 1))];
     }
     for at in listed(what).into_iter().rev() {
         let request = drawn.spec.requests.get(at).ok_or(GONE)?.clone();
@@ -311,43 +310,12 @@ pub(super) fn part(drawn: &mut Drawn, path: &Path, copy: u32) -> Result<(), Stri
     let runs = [(copy, false), (1, true), (node.repeat - 1 - copy, false)];
     let siblings = path.siblings(&mut drawn.spec).ok_or(GONE)?;
     siblings.remove(path.last());
-    let mut steps = path.steps().to_vec();
     let runs = runs.into_iter().filter(|(repeat, _)| *repeat > 0);
     for (at, (repeat, is_it)) in (path.last()..).zip(runs) {
         siblings.insert(at, NodeSpec { repeat, ..node.clone() });
         if is_it {
-            *steps.last_mut().ok_or(GONE)? = at;
+            drawn.picked = vec![Pick::Node(path.sibling(at))];
         }
     }
-    drawn.picked = vec![Pick::Node(Path::of_steps(&steps))];
     Ok(())
-}
-
-/// The same batch with nodes for the requests whose blocks are listed, so that a hand can take them; `tree` is that of
-/// the batch.
-pub fn nodes_of_blocks(spec: &BatchSpec, tree: &PrefixTree) -> BatchSpec {
-    let in_trees: u64 = spec.roots.iter().map(NodeSpec::request_count).fold(0, u64::saturating_add);
-    let mut is_listed = vec![false; in_trees as usize];
-    for request in &spec.requests {
-        match request {
-            RequestSpec::Decode { count, .. } => is_listed.extend((0..*count).map(|_| false)),
-            RequestSpec::Prefill { .. } => is_listed.push(false),
-            RequestSpec::Blocks { .. } => is_listed.push(true),
-        }
-    }
-    let of_blocks = |root: &&NodeIdx| {
-        tree.queries(**root).first().is_some_and(|query| is_listed.get(query.at()).copied().unwrap_or(false))
-    };
-    let mut made = spec.clone();
-    made.requests.retain(|request| !matches!(request, RequestSpec::Blocks { .. }));
-    made.roots.extend(tree.roots.iter().filter(of_blocks).map(|root| node_of(tree, *root)));
-    made
-}
-
-fn node_of(tree: &PrefixTree, at: NodeIdx) -> NodeSpec {
-    let node = tree.node(at);
-    let children: Vec<NodeSpec> = tree.children(at).iter().map(|child| node_of(tree, *child)).collect();
-    let mut made = NodeSpec { tokens: node.tokens.0, repeat: 1, requests: None, children };
-    set_ending(&mut made, node.ending);
-    made
 }

@@ -118,6 +118,25 @@ impl Numbers {
         self.listed(spec, number)
     }
 
+    /// The number of the first of the decodes at each position of the list. A prefill chunk has none, and neither has what
+    /// stands at or behind listed blocks: there the tree alone knows who shares what.
+    pub fn of_requests(&self, spec: &BatchSpec) -> Vec<Option<NodeIdx>> {
+        let mut next = Some(self.of_roots(&spec.roots));
+        let number = |request: &RequestSpec| match request {
+            RequestSpec::Decode { count, .. } => {
+                let own = next?;
+                next = Some(own.saturating_add(u64::from(*count)));
+                u32::try_from(own).ok().map(NodeIdx)
+            }
+            RequestSpec::Prefill { .. } => None,
+            RequestSpec::Blocks { .. } => {
+                next = None;
+                None
+            }
+        };
+        spec.requests.iter().map(number).collect()
+    }
+
     fn listed(&self, spec: &BatchSpec, number: NodeIdx) -> Option<(Pick, u32)> {
         let mut left = u64::from(number.0).checked_sub(self.of_roots(&spec.roots))?;
         for (at, request) in spec.requests.iter().enumerate() {

@@ -35,6 +35,12 @@ impl Path {
         (self.0.len() > 1).then(|| Self(self.0[..self.0.len() - 1].to_vec()))
     }
 
+    /// Its sibling at a position.
+    #[must_use]
+    pub fn sibling(&self, at: usize) -> Self {
+        self.parent().map_or_else(|| Self::root(at), |parent| parent.child(at))
+    }
+
     /// Position among its siblings.
     pub fn last(&self) -> usize {
         self.0.last().copied().unwrap_or(0)

@@ -203,6 +203,19 @@ fn listed_blocks_become_nodes_that_share_as_before() {
 }
 
 #[test]
+fn only_decodes_before_listed_blocks_have_a_number() {
+    let mut spec = tree();
+    let decode = |count| RequestSpec::Decode { kv: 50, count };
+    spec.requests.extend([decode(3), RequestSpec::Blocks { kv: 70, blocks: vec![1, 2, 3] }, decode(1)]);
+    let numbers = Numbers::of(&spec);
+    let own = numbers.of_requests(&spec);
+    assert_eq!(own, [Some(NodeIdx(9)), None, Some(NodeIdx(11)), None, None]);
+    for (at, node) in own.iter().enumerate().filter_map(|(at, node)| Some((at, (*node)?))) {
+        assert_eq!(numbers.pick(&spec, node), Some((Pick::Request(at), 0)));
+    }
+}
+
+#[test]
 fn what_is_one_node_of_the_tree_is_found_by_its_number() {
     let spec = tree();
     let numbers = Numbers::of(&spec);

@@ -19,9 +19,14 @@ impl App {
             Command::Edit(spec) => Edit::Batch(Arc::from(spec)),
             // Who chooses one has no other searched for.
             Command::Scheduler(name) => Edit::Scheduler(name, false),
+            Command::AutoScheduler => Edit::Scheduler(self.document.options.scheduler.clone(), true),
             Command::Strategy(strategy) => Edit::Strategy(strategy, false),
-            Command::Adopt { scheduler, strategy } => {
-                let options = self.document.options.clone();
+            Command::AutoStrategy => Edit::Strategy(self.document.options.strategy, true),
+            Command::Adopt { scheduler, strategy, device } => {
+                let mut options = self.document.options.clone();
+                if let Some(device) = device.and_then(|key| engine::hw::find(&key).ok()) {
+                    options.device = device.clone();
+                }
                 Edit::Options(Box::new(PlanOptions { scheduler, strategy, auto: Auto::default(), ..options }))
             }
             Command::Pod(choice) => Edit::Pod(choice),

@@ -2,7 +2,7 @@
 
 use engine::units::counted;
 
-use crate::jobs::planner::{Task, Told};
+use crate::jobs::planner::Told;
 use crate::runs::shown::Shown;
 use crate::window::app::App;
 use crate::window::frame::Level;
@@ -14,17 +14,12 @@ impl App {
         self.newest = self.engine.plan(&self.document);
     }
 
-    pub(in crate::window) fn compare(&mut self) {
-        self.compared.clear();
-        self.compared_of = Some(self.newest);
-        self.engine.ask(&self.document, Task::Compare);
-    }
-
     pub(in crate::window) fn stop(&mut self) {
         if self.engine.stop() {
             self.log.push((Level::Info, "cancelled".to_owned()));
         }
         self.gpu.state.stop();
+        self.studies.stop();
     }
 
     /// Takes what came of the job that goes on.
@@ -36,6 +31,7 @@ impl App {
                 self.report(&shown);
                 self.keep_selection(&shown);
                 let before = self.shown.replace(shown).and_then(|shown| shown.measured);
+                self.select_again();
                 self.attach();
                 self.tell_dropped(before);
                 match problem {
@@ -67,6 +63,7 @@ impl App {
         }
         let over = self.log.len().saturating_sub(500);
         self.log.drain(..over);
+        self.read = self.read.saturating_sub(over);
     }
 
     pub(in crate::window) fn fail(&mut self, problem: &str) {

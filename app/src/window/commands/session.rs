@@ -16,6 +16,9 @@ impl App {
     /// # Errors
     /// The system's, when it gives no thread.
     pub fn keep_session(&mut self, ctx: &Context, path: PathBuf, restore: bool) -> std::io::Result<()> {
+        if let Ok((_, view)) = session::read(&path) {
+            self.recent = view.recent;
+        }
         self.keeper = Some(Keeper::start(path)?);
         if restore {
             self.restore(ctx);
@@ -42,8 +45,13 @@ impl App {
                 return;
             }
         };
-        if let Some(capture) = view.capture.filter(|capture| capture.exists()) {
-            self.open_path(&capture);
+        if let Some(capture) = view.capture {
+            if capture.exists() {
+                self.open_path(&capture);
+            } else {
+                let text = format!("the capture of the last session is gone: {}", capture.display());
+                self.log.push((Level::Warning, text));
+            }
         }
         if self.document != document {
             self.history.edit(&mut self.document, Edit::Whole(Box::new(document)), None);
@@ -52,7 +60,17 @@ impl App {
         self.history = History::default();
         self.states.timeline.axis = view.axis;
         self.states.timeline.marks = view.marks;
+        self.states.timeline.sources = view.sources;
         self.by_tile = view.by_tile;
+        if let Some(layout) = view.layout {
+            self.dock = layout;
+        }
+        self.scale(ctx, view.scale);
+        self.select_later = Some(view.selected);
+        // A capture is shown already, though its simulated run may still be made.
+        if self.is_current() {
+            self.select_again();
+        }
         ctx.set_theme(if view.dark { Theme::Dark } else { Theme::Light });
         self.log.push((Level::Info, "the last session is back".to_owned()));
     }
@@ -63,7 +81,12 @@ impl App {
         let view = View {
             axis: self.states.timeline.axis,
             marks: self.states.timeline.marks.clone(),
+            sources: self.states.timeline.sources,
+            selected: self.selected,
             by_tile: self.by_tile,
+            scale: self.scale,
+            recent: self.recent.clone(),
+            layout: Some(self.dock.clone()),
             dark: ctx.theme() == Theme::Dark,
             capture: self.capture.clone(),
         };

@@ -1,6 +1,6 @@
 //! Everything a person can make the window do: one table for menus, palette, keys and help.
 
-use egui::{Key, KeyboardShortcut, Modifiers};
+use egui::{Key, KeyboardShortcut, ModifierNames, Modifiers};
 
 /// A command without data: one line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,20 @@ pub enum Action {
     Focus,
     /// Mark the selection, the range or the pointer's time.
     Mark,
+    /// Make the selection the range.
+    Range,
+    /// Fold or unfold the SM of the selection.
+    Fold,
+    /// Search nodes, packs, CTAs and bubbles.
+    Search,
+    /// Find an SM.
+    FindSm,
+    /// Where one looked before.
+    LookBack,
+    /// Where one looked after.
+    LookAhead,
+    /// The longest bubble.
+    LongestBubble,
     /// Previous slice of the lane.
     Previous,
     /// Next slice of the lane.
@@ -87,6 +101,8 @@ pub enum Action {
     RunGpu,
     /// Stop.
     Cancel,
+    /// The step of the replay that loses most.
+    WorstStep,
     /// Take an edit back.
     Undo,
     /// Do it again.
@@ -95,8 +111,20 @@ pub enum Action {
     Open,
     /// Save the batch.
     Save,
-    /// Export the timeline as a picture.
+    /// Export a view as a picture.
     Picture,
+    /// A picture of the view under the pointer on the clipboard.
+    CopyPicture,
+    /// Save the run.
+    SaveCapture,
+    /// Export the run for Perfetto.
+    Perfetto,
+    /// Export the run as tables.
+    Csv,
+    /// Export the figures of the run.
+    Json,
+    /// A batch of what an engine writes.
+    Import,
     /// Empty batch.
     Clear,
     /// Dark or light.
@@ -105,6 +133,14 @@ pub enum Action {
     Sources,
     /// Lane colours by pack or by tile.
     Colour,
+    /// Larger letters and controls.
+    Larger,
+    /// Smaller ones.
+    Smaller,
+    /// One panel over all of the window.
+    Present,
+    /// Batch and tree beside the other panels, or not.
+    Rail,
     /// The palette.
     Palette,
     /// The key list.
@@ -144,7 +180,13 @@ pub const RUN_GPU: &str = "Run on the GPU";
 pub const COMMANDS: &[Entry] = &[
     entry(Action::Open, "File", "Open a batch or capture…", Some((CTRL, Key::O))),
     entry(Action::Save, "File", "Save the batch…", Some((CTRL, Key::S))),
-    entry(Action::Picture, "File", "Export the timeline as a picture…", Some((CTRL, Key::E))),
+    entry(Action::Import, "File", "Import what an engine writes…", Some((CTRL, Key::I))),
+    entry(Action::SaveCapture, "File", "Save the run as a capture…", Some((CTRL_SHIFT, Key::S))),
+    entry(Action::Picture, "File", "Export a picture…", Some((CTRL, Key::E))),
+    entry(Action::CopyPicture, "File", "Copy a picture of the view under the pointer", Some((CTRL_SHIFT, Key::E))),
+    entry(Action::Perfetto, "File", "Export a trace for Perfetto…", None),
+    entry(Action::Csv, "File", "Export tables (CSV)…", None),
+    entry(Action::Json, "File", "Export the figures as JSON…", None),
     entry(Action::Clear, "File", "New empty batch", None),
     entry(Action::Redo, "Edit", "Redo", Some((CTRL_SHIFT, Key::Z))),
     entry(Action::Undo, "Edit", "Undo", Some((CTRL, Key::Z))),
@@ -152,6 +194,7 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Run, "Run", "Plan and simulate again", Some((CTRL, Key::Enter))),
     entry(Action::RunGpu, "Run", RUN_GPU, Some((CTRL_SHIFT, Key::Enter))),
     entry(Action::Cancel, "Run", "Cancel", None),
+    entry(Action::WorstStep, "Run", "Open the worst step of the replay", None),
     entry(Action::NewRoot, "Tree", "New root", Some((SHIFT, Key::N))),
     entry(Action::NewChild, "Tree", "New child", Some((PLAIN, Key::N))),
     entry(Action::NewChunk, "Tree", "New prefill chunk", Some((SHIFT, Key::C))),
@@ -198,6 +241,13 @@ pub const COMMANDS: &[Entry] = &[
         "Mark the selection or the pointer's time, again to take it away",
         Some((PLAIN, Key::M)),
     ),
+    entry(Action::Range, "Timeline", "Make the selection the range", Some((PLAIN, Key::R))),
+    entry(Action::Fold, "Timeline", "Fold or unfold the SM of the selection", Some((SHIFT, Key::F))),
+    entry(Action::Search, "Timeline", "Search nodes, packs, CTAs, bubbles; also with /", Some((CTRL, Key::F))),
+    entry(Action::FindSm, "Timeline", "Find an SM", Some((CTRL, Key::P))),
+    entry(Action::LookBack, "Timeline", "Where I looked before", Some((Modifiers::ALT, Key::ArrowLeft))),
+    entry(Action::LookAhead, "Timeline", "Where I looked after", Some((Modifiers::ALT, Key::ArrowRight))),
+    entry(Action::LongestBubble, "Timeline", "Go to the longest bubble", Some((PLAIN, Key::B))),
     entry(Action::Previous, "Timeline", "Previous CTA of the lane", Some((PLAIN, Key::Comma))),
     entry(Action::Next, "Timeline", "Next CTA of the lane", Some((PLAIN, Key::Period))),
     entry(Action::Up, "Timeline", "Up the chain: CTA, pack, node", Some((PLAIN, Key::OpenBracket))),
@@ -208,6 +258,10 @@ pub const COMMANDS: &[Entry] = &[
     entry(Action::Sources, "View", "Timeline: measured, simulated or both", Some((PLAIN, Key::O))),
     entry(Action::Colour, "View", "Colour CTAs by pack or by tile", Some((PLAIN, Key::C))),
     entry(Action::Appearance, "View", "Theme: dark or light", None),
+    entry(Action::Larger, "View", "Larger text and controls", Some((CTRL, Key::Plus))),
+    entry(Action::Smaller, "View", "Smaller text and controls", Some((CTRL, Key::Minus))),
+    entry(Action::Present, "View", "Present one panel, or all again", Some((PLAIN, Key::F11))),
+    entry(Action::Rail, "View", "Batch and prefix tree: show or hide", Some((CTRL, Key::B))),
     entry(Action::Layout, "View", "Put all panels back", None),
     entry(Action::Palette, "Help", "Command palette", Some((CTRL_SHIFT, Key::P))),
     entry(Action::Keys, "Help", "All keys", Some((Modifiers::SHIFT, Key::Slash))),
@@ -217,20 +271,37 @@ pub const COMMANDS: &[Entry] = &[
 pub const GROUPS: [&str; 8] = ["File", "Edit", "Run", "Tree", "Timeline", "Playback", "View", "Help"];
 
 impl Entry {
-    /// Keys as text, or nothing.
-    pub fn keys_text(&self, ctx: &egui::Context) -> String {
-        match self.keys {
-            Some((_, Key::Slash)) => "?".to_owned(),
-            Some((modifiers, key)) => {
-                let text = ctx.format_shortcut(&KeyboardShortcut::new(modifiers, key));
-                // As the key is labelled: `[`, not `OpenBracket`.
-                match printed(key).and_then(|sign| Some(format!("{}{sign}", text.strip_suffix(key.name())?))) {
-                    Some(labelled) => labelled,
-                    None => text,
-                }
+    /// Name for scripts: `zoom-in`.
+    pub fn key(&self) -> String {
+        let mut name = String::new();
+        for letter in format!("{:?}", self.action).chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('-');
             }
-            None => String::new(),
+            name.push(letter.to_ascii_lowercase());
         }
+        name
+    }
+
+    /// Keys as they are labelled on a keyboard for this system, or nothing.
+    pub fn keys_text(&self, ctx: &egui::Context) -> String {
+        self.labelled(|shortcut| ctx.format_shortcut(shortcut)).unwrap_or_default()
+    }
+
+    /// Keys as they are labelled on a keyboard, where there is no window.
+    pub fn keys_named(&self) -> Option<String> {
+        self.labelled(|shortcut| shortcut.format(&ModifierNames::NAMES, cfg!(target_os = "macos")))
+    }
+
+    fn labelled(&self, format: impl Fn(&KeyboardShortcut) -> String) -> Option<String> {
+        let (modifiers, key) = self.keys?;
+        if key == Key::Slash {
+            return Some("?".to_owned());
+        }
+        let text = format(&KeyboardShortcut::new(modifiers, key));
+        // As the key is labelled: `[`, not `OpenBracket`.
+        let sign = printed(key).and_then(|sign| Some(format!("{}{sign}", text.strip_suffix(key.name())?)));
+        Some(sign.unwrap_or(text))
     }
 }
 
@@ -247,8 +318,26 @@ fn printed(key: Key) -> Option<&'static str> {
     }
 }
 
-/// Commands whose keys were pressed; none while a text field has the focus.
-pub fn pressed(ctx: &egui::Context) -> Vec<Action> {
+/// Keys that press, open or leave a control that has the focus, or walk to the one beside it.
+const OF_CONTROLS: [Key; 6] = [Key::Enter, Key::Space, Key::ArrowUp, Key::ArrowDown, Key::ArrowLeft, Key::ArrowRight];
+
+/// Whether a key is that of an entry.
+fn is_of(keys: (Modifiers, Key), key: Key, physical: Option<Key>, modifiers: Modifiers) -> bool {
+    match keys {
+        (_, Key::Slash) => key == Key::Questionmark || (key == Key::Slash && modifiers.shift),
+        // On many keyboards the sign takes Shift, or shares its key with another.
+        (CTRL, Key::Plus) => modifiers.command && !modifiers.alt && matches!(key, Key::Plus | Key::Equals),
+        (wanted, by) if wanted == PLAIN => modifiers.is_none() && physical.unwrap_or(key) == by,
+        (wanted, by) => modifiers.matches_exact(wanted) && key == by,
+    }
+}
+
+/// Commands whose keys were pressed; none while a text field has the focus or a menu is open. While a control is `held`
+/// by the focus, the keys that work it are left to it.
+pub fn pressed(ctx: &egui::Context, held: bool) -> Vec<Action> {
+    if egui::Popup::is_any_open(ctx) {
+        return Vec::new();
+    }
     let typing = ctx.text_edit_focused();
     let mut actions = Vec::new();
     ctx.input_mut(|input| {
@@ -256,12 +345,16 @@ pub fn pressed(ctx: &egui::Context) -> Vec<Action> {
             let egui::Event::Key { key, physical_key, pressed: true, modifiers, .. } = event else {
                 return true;
             };
-            let found = COMMANDS.iter().find(|entry| match entry.keys {
-                Some((_, Key::Slash)) => *key == Key::Questionmark || (*key == Key::Slash && modifiers.shift),
-                Some((wanted, by)) if wanted == PLAIN => modifiers.is_none() && physical_key.unwrap_or(*key) == by,
-                Some((wanted, by)) => modifiers.matches_exact(wanted) && *key == by,
-                None => false,
-            });
+            if *key == Key::Slash && modifiers.is_none() && !typing {
+                actions.push(Action::Search);
+                return false;
+            }
+            if held && modifiers.is_none() && OF_CONTROLS.contains(key) {
+                return true;
+            }
+            let found = COMMANDS
+                .iter()
+                .find(|entry| entry.keys.is_some_and(|keys| is_of(keys, *key, *physical_key, *modifiers)));
             match found {
                 Some(entry) if !typing || entry.keys.is_some_and(|(modifiers, _)| modifiers == CTRL_SHIFT) => {
                     actions.push(entry.action);

@@ -4,17 +4,56 @@ use engine::capture::Source;
 use engine::units::{NodeIdx, PackIdx};
 
 use crate::runs::shown::{Shown, Sources};
+use crate::timeline::axis::Axis;
 use crate::timeline::playback::Step;
 use crate::window::app::App;
 use crate::window::commands::table::Action;
 use crate::window::dock::default_dock;
+use crate::window::frame::Level;
 use crate::window::panel::{Panel, Part};
 use crate::window::panels::playback;
 use crate::window::selection::{Lit, Selection};
 
+/// CTAs of a pack that are named.
+const CTAS_OF_A_PACK: usize = 60;
+/// Least and largest scale of text and controls, and a step of it.
+const SCALES: (f32, f32) = (0.8, 2.0);
+pub(super) const STEP: f32 = 0.1;
+/// How much larger a panel is presented.
+const PRESENTED: f32 = 1.4;
+
 impl App {
+    /// Scales text and controls.
+    pub(in crate::window) fn scale(&mut self, ctx: &egui::Context, scale: f32) {
+        self.scale = ((scale * 10.0).round() / 10.0).clamp(SCALES.0, SCALES.1);
+        ctx.set_zoom_factor(if self.presented.is_some() { self.scale * PRESENTED } else { self.scale });
+    }
+
+    /// Shows one panel over all of the window in larger letters, or all again.
+    pub(in crate::window) fn present(&mut self, ctx: &egui::Context) {
+        self.presented = if self.presented.is_some() { None } else { Some(self.in_front()) };
+        self.scale(ctx, self.scale);
+    }
+
+    /// The panel that is meant where none is named: the presented one, or the one under the pointer, or the timeline.
+    pub(in crate::window) fn in_front(&self) -> Panel {
+        self.presented.or(self.states.pointed).unwrap_or(Panel::Timeline)
+    }
+
+    /// Selects what the last session had selected, once there is the run that it is of.
+    pub(in crate::window) fn select_again(&mut self) {
+        if let (Some(what), Some(shown)) = (self.select_later.take(), &self.shown)
+            && what.is_in(shown)
+        {
+            self.selected = what;
+        }
+    }
+
     /// Brings a panel to the front.
     pub(in crate::window) fn bring_up(&mut self, panel: Panel) {
+        if self.presented.is_some() {
+            self.presented = Some(panel);
+        }
         self.dock.make_active(|_, tile| matches!(tile, egui_tiles::Tile::Pane(pane) if *pane == panel));
     }
 
@@ -27,19 +66,49 @@ impl App {
         }
     }
 
-    /// Finds the CTAs that bound the selected bubble, when another one is selected.
-    pub(in crate::window) fn find_bounds(&mut self) {
-        if self.bounds.0 == self.selected {
+    /// Unfolds an SM and goes there in the timeline.
+    pub(in crate::window) fn reveal_sm(&mut self, sm: u32) {
+        self.bring_up(Panel::Timeline);
+        if !self.states.timeline.reveal_sm(sm) {
+            self.log.push((Level::Warning, format!("the timeline shows no SM {sm}")));
+        }
+    }
+
+    /// Goes to where one looked before, or after; a range is no look and stays.
+    pub(in crate::window) fn look(&mut self, back: bool) {
+        let axis = &mut self.states.timeline.axis;
+        if let Some(look) = self.looks.travel(back) {
+            *axis = Axis { range: axis.range, ..look };
+        }
+    }
+
+    /// Goes to the longest bubble of the run in front.
+    pub(in crate::window) fn reveal_longest(&mut self) {
+        let run = self.shown.as_ref().and_then(|shown| shown.runs(self.states.timeline.sources).next());
+        let longest = run.and_then(|run| Some(Selection::Gap(run.source(), *run.gaps.longest(None, 1).first()?)));
+        if let Some(longest) = longest {
+            self.reveal(longest);
+        }
+    }
+
+    /// Finds the CTAs of the selection, when it is another one.
+    pub(in crate::window) fn find_ctas(&mut self) {
+        if self.ctas.0 == self.selected {
             return;
         }
         let found = match (self.selected, &self.shown) {
             (Selection::Gap(source, at), Some(shown)) => shown.run(source).and_then(|run| {
-                let gap = run.gaps.all().get(at)?;
-                Some(engine::metrics::bounded_by(&run.capture.plan, &run.capture, gap))
+                let gap = run.gaps.get(at)?;
+                Some(engine::metrics::bounded_by(&run.capture.plan, &run.capture, &gap))
+            }),
+            (Selection::Pack(pack), Some(shown)) => shown.front().map(|run| {
+                let entities = run.lanes.entities.iter().enumerate();
+                let own = entities.filter(|(_, of)| of.pack() == Some(pack)).map(|(span, _)| span);
+                own.take(CTAS_OF_A_PACK).collect()
             }),
             _ => None,
         };
-        self.bounds = (self.selected, found.unwrap_or_default());
+        self.ctas = (self.selected, found.unwrap_or_default());
     }
 
     /// Playback goes on by the time since the frame before.
@@ -106,6 +175,10 @@ impl App {
                 let span = run.lanes.entities.iter().position(|of| of.pack() == Some(pack));
                 span.map_or(self.selected, |span| Selection::Cta(run.source(), span))
             }
+            // What bounds a bubble comes after it.
+            (Action::Down, Selection::Gap(source, _)) => {
+                self.ctas.1.first().map_or(self.selected, |span| Selection::Cta(source, *span))
+            }
             (Action::Down, Selection::None) => Selection::Node(NodeIdx(0)),
             (_, same) => same,
         }
@@ -122,7 +195,7 @@ impl App {
             Part::Panel(panel) => self.states.reset(panel),
             Part::Panels => self.dock = default_dock(),
             Part::Overlays => _ = self.chrome.close(),
-            Part::Toolbar | Part::Banner => {}
+            Part::Toolbar | Part::Story | Part::Banner => {}
         }
     }
 
@@ -133,10 +206,9 @@ impl App {
         }
     }
 
-    /// A selection that the new plan does not have is dropped; a CTA of another run always.
     /// Keeps the selection where the new plan has it: a CTA by its launch and number, where it does the same.
     pub(in crate::window) fn keep_selection(&mut self, shown: &Shown) {
-        self.bounds = (Selection::None, Vec::new());
+        self.ctas = (Selection::None, Vec::new());
         let there = match self.selected {
             Selection::Node(node) => node.at() < shown.planned.tree.nodes.len(),
             Selection::Pack(pack) => pack.at() < shown.nodes_of_packs.len(),
@@ -158,10 +230,10 @@ impl App {
     /// The bubble of the same cause on the same lane at the same time.
     fn same_gap(&self, shown: &Shown, source: Source, at: usize) -> Option<Selection> {
         let (before, after) = (self.shown.as_ref()?.run(source)?, shown.run(source)?);
-        let old = before.gaps.all().get(at)?;
+        let old = before.gaps.get(at)?;
         let middle = old.begin.0.midpoint(old.end.0);
         let at = after.gaps.at(old.sm, old.slot, middle)?;
-        (after.gaps.all().get(at)?.cause == old.cause).then_some(Selection::Gap(source, at))
+        (after.gaps.get(at)?.cause == old.cause).then_some(Selection::Gap(source, at))
     }
 
     fn same_cta(&self, shown: &Shown, source: Source, span: usize) -> Option<Selection> {

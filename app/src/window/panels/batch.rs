@@ -9,7 +9,7 @@ use crate::samples;
 use crate::window::command::Command;
 use crate::window::commands::table::Action;
 use crate::window::frame::Frame;
-use crate::window::selection::Selection;
+use crate::window::selection::{Lit, Selection};
 
 /// Most lines of a list that can be edited here.
 const MOST: usize = 200;
@@ -198,15 +198,16 @@ fn pick(ui: &mut Ui, name: &str, value: &mut u32, of: &[u32]) {
     shown.response.labelled_by(label);
 }
 
-/// A row of the list: what it is on the canvas, by number, lights up there and here.
-fn lit(ui: &mut Ui, frame: &Frame<'_>, node: NodeIdx, row: impl FnOnce(&mut Ui)) {
-    let fill = match (frame.selected.has_node(node), frame.hovered.has_node(node)) {
+/// A row of the list: what it is on the canvas, by number, lights up there and here; one without a number lights nothing.
+fn lit(ui: &mut Ui, frame: &Frame<'_>, node: Option<NodeIdx>, row: impl FnOnce(&mut Ui)) {
+    let is = |lit: &Lit| node.is_some_and(|node| lit.has_node(node));
+    let fill = match (is(&frame.selected), is(&frame.hovered)) {
         (true, _) => ui.visuals().selection.bg_fill,
         (_, true) => ui.visuals().faint_bg_color,
         _ => egui::Color32::TRANSPARENT,
     };
     let drawn = egui::Frame::new().fill(fill).show(ui, |ui| ui.horizontal(row)).response;
-    if drawn.contains_pointer() {
+    if let Some(node) = node.filter(|_| drawn.contains_pointer()) {
         frame.send(Command::Hover(Selection::Node(node)));
     }
 }
@@ -275,7 +276,7 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, numbers: &Num
             place.index.saturating_add(own.nodes),
             place.number.saturating_add(own.numbers.saturating_mul(u64::from(node.repeat))),
         );
-        lit(ui, frame, number, |ui| {
+        lit(ui, frame, Some(number), |ui| {
             ui.add_space(12.0 * depth.min(12) as f32);
             let (swatch, dot) = ui.allocate_exact_size(egui::vec2(10.0, 14.0), egui::Sense::click());
             ui.painter().rect_filled(swatch.shrink2(egui::vec2(1.0, 2.0)), 2.0, frame.tokens.entity(number.0));
@@ -321,14 +322,10 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, numbers: &Num
 fn requests(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec, numbers: &Numbers) {
     ui.label(RichText::new("Other requests").strong());
     let mut remove = None;
-    let mut number = numbers.of_roots(&spec.roots);
+    let own = numbers.of_requests(spec);
     let list = &mut spec.requests;
     for (at, request) in list.iter_mut().enumerate().take(MOST) {
-        let own = NodeIdx(number.min(u64::from(u32::MAX)) as u32);
-        if let RequestSpec::Decode { count, .. } = request {
-            number = number.saturating_add(u64::from(*count));
-        }
-        lit(ui, frame, own, |ui| {
+        lit(ui, frame, own.get(at).copied().flatten(), |ui| {
             match request {
                 RequestSpec::Decode { kv, count } => {
                     ui.label("decode");

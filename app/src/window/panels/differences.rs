@@ -142,7 +142,7 @@ fn summary(ui: &mut Ui, frame: &Frame<'_>, pair: &Pair<'_>, differences: &Differ
             let text = format!("median CTA of {count}: begins {}, takes {}", signed(begin), signed(takes));
             ui.label(faint(text)).on_hover_text("simulated − measured (derived)");
         }
-        if let Some(traced) = headline::lanes(&pair.measured.capture, &pair.measured.damage) {
+        if let Some(traced) = pair.measured.lanes_are_of() {
             ui.label(faint(traced)).on_hover_text(headline::TRACED);
         }
         let (only, other) = (differences.only_measured, differences.only_simulated);

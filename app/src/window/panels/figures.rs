@@ -1,9 +1,10 @@
 //! What a measured run says of itself, as pairs of name and value: the inspector and the timeline show the same.
 
-use engine::capture::Capture;
+use crate::runs::run::Run;
 
 /// Repeats, spread, cost of tracing, clocks and the machine of a measured run.
-pub fn of_measured(capture: &Capture) -> Vec<(&'static str, String)> {
+pub fn of_measured(run: &Run) -> Vec<(&'static str, String)> {
+    let capture = &run.capture;
     let (made, times) = (&capture.provenance, capture.times.spread());
     let mut figures = vec![
         ("repeats", format!("{}, {} L2 before each", times.count, capture.times.l2.name())),
@@ -13,7 +14,7 @@ pub fn of_measured(capture: &Capture) -> Vec<(&'static str, String)> {
         let sign = if overhead < 0.0 { '−' } else { '+' };
         figures.push(("cost of tracing", format!("{sign}{:.1} %", (100.0 * overhead).abs())));
     }
-    if let Some(share) = engine::metrics::side_by_side(&capture.spans, made.sm_count) {
+    if let Some(share) = run.told.side_by_side {
         figures.push(("prefill and decode on one SM", format!("{:.1} % of SM time", 100.0 * share)));
     }
     figures.push(("clock step", made.clock_step.to_string()));

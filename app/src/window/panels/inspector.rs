@@ -50,14 +50,14 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
 /// A bubble: where, how long, why, and the CTAs that bound it.
 fn gap_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (source, at): (Source, usize)) {
     let Some(run) = shown.run(source) else { return };
-    let Some(gap) = run.gaps.all().get(at) else { return };
-    let name = gap.cause.name().replace('-', " ");
+    let Some(gap) = run.gaps.get(at) else { return };
+    let name = gap.cause.words();
     heading(ui, frame, &format!("Bubble: {name}"), Selection::Gap(source, at));
     let told = |ui: &mut Ui, name: &str, value: String| figure(ui, frame.tokens, name, &value, source.name());
     told(ui, "SM · slot", format!("{} · {}", gap.sm, gap.slot));
     told(ui, "begins", gap.begin.to_string());
     told(ui, "ends", gap.end.to_string());
-    told(ui, "takes", gap.end.saturating_sub(gap.begin).to_string());
+    told(ui, "takes", gap.length().to_string());
     let all = run.bubbles.of(gap.cause);
     told(ui, &format!("{name}, all slots"), format!("{all} · {:.1} %", run.bubbles.share(all) * 100.0));
     ui.add(egui::Label::new(gap.cause.about()).wrap());
@@ -66,8 +66,8 @@ fn gap_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (source, at): (Source
         if ui.button("Show me").clicked() {
             frame.send(Command::Reveal(Selection::Gap(source, at)));
         }
-        ui.label(RichText::new(if frame.bounds.is_empty() { "no CTA bounds it" } else { "bounded by" }));
-        for span in frame.bounds.iter().filter(|span| **span < run.capture.spans.len()) {
+        ui.label(RichText::new(if frame.ctas.is_empty() { "no CTA bounds it" } else { "bounded by" }));
+        for span in frame.ctas.iter().filter(|span| **span < run.capture.spans.len()) {
             let bound = run.capture.spans.get(*span);
             let response = ui.link(format!("CTA {} of launch {}", bound.cta, bound.launch));
             if response.clicked() {
@@ -116,7 +116,7 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
 fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     let source = run.words();
     figure(ui, frame.tokens, "makespan", &headline::makespan(&run.capture), source);
-    if let Some(traced) = headline::lanes(&run.capture, &run.damage) {
+    if let Some(traced) = run.lanes_are_of() {
         ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
     }
     figure(ui, frame.tokens, "slots busy", &run.busy(1), source);
@@ -124,7 +124,7 @@ fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
         ui.label(RichText::new(reason).small().color(frame.tokens.warn));
     }
     if run.source() == Source::Measured {
-        for (name, value) in figures::of_measured(&run.capture) {
+        for (name, value) in figures::of_measured(run) {
             figure(ui, frame.tokens, name, &value, source);
         }
     }
@@ -200,12 +200,11 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
         return;
     }
     let Some(run) = shown.front() else { return };
-    let ctas = run.lanes.entities.iter().enumerate().filter(|(_, of)| of.pack() == Some(pack));
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new("CTAs").color(frame.tokens.faint));
-        for (span, _) in ctas.take(MOST) {
-            let response = ui.link(format!("SM {}", run.capture.spans.sm[span]));
-            frame.link(&response, Selection::Cta(run.source(), span));
+        for span in frame.ctas.iter().filter(|span| **span < run.capture.spans.len()) {
+            let response = ui.link(format!("SM {}", run.capture.spans.sm[*span]));
+            frame.link(&response, Selection::Cta(run.source(), *span));
         }
     });
 }
@@ -237,7 +236,7 @@ fn span_part(ui: &mut Ui, frame: &Frame<'_>, source: &str, span: &Span) {
     figure(ui, frame.tokens, "SM · slot", &format!("{} · {}", span.sm, span.slot), source);
     figure(ui, frame.tokens, "begins", &span.begin.to_string(), source);
     figure(ui, frame.tokens, "ends", &span.end.to_string(), source);
-    figure(ui, frame.tokens, "takes", &span.end.saturating_sub(span.begin).to_string(), source);
+    figure(ui, frame.tokens, "takes", &span.length().to_string(), source);
     figure(
         ui,
         frame.tokens,

@@ -14,6 +14,8 @@ mod parts;
 pub mod plan;
 pub mod playback;
 pub mod roofline;
+pub mod steps;
+pub mod sweep;
 pub mod tiles;
 pub mod timeline;
 pub mod traffic;

@@ -1,10 +1,12 @@
 //! The packs as a virtual table: rows, tile, how full it is, and why.
 
+use std::sync::Arc;
+
 use egui::{RichText, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 use engine::decision::{Choice, Subject};
 use engine::plan::{LaunchPlan, PrefillChunk};
-use engine::units::{NodeIdx, PackIdx, counted, grouped};
+use engine::units::{Nanos, NodeIdx, PackIdx, counted, grouped};
 
 use crate::runs::shown::Shown;
 use crate::timeline::lanes::Entity;
@@ -14,14 +16,40 @@ use crate::window::selection::Selection;
 
 const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "why this tile"];
 
-/// Sorting and filter.
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    sort: usize,
+/// How rows are sorted and filtered.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct By {
+    column: usize,
     descending: bool,
     filter: String,
+}
+
+/// Sorting and filter, and the rows of the plan that is shown.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    by: By,
+    /// Only packs of which a CTA runs then, in nanoseconds.
+    pub range: Option<(f64, f64)>,
     /// The selection that was scrolled to.
     scrolled: Option<(Option<PackIdx>, Option<NodeIdx>)>,
+    rows: Option<Rows>,
+}
+
+/// The rows of a plan in their order; made anew when the plan or the order is another.
+#[derive(Clone, Debug)]
+struct Rows {
+    plan: Arc<LaunchPlan>,
+    by: By,
+    order: Vec<usize>,
+    /// The decision about the tile of each pack, by its place.
+    whys: Vec<Option<u32>>,
+}
+
+impl Rows {
+    fn of(shown: &Shown, by: &By, range: Option<(f64, f64)>) -> Self {
+        let plan = Arc::clone(&shown.planned.plan);
+        Self { by: by.clone(), order: order(shown, by, range), whys: whys(&plan), plan }
+    }
 }
 
 fn key(shown: &Shown, pack: usize, column: usize) -> u64 {
@@ -37,19 +65,37 @@ fn key(shown: &Shown, pack: usize, column: usize) -> u64 {
     }
 }
 
-fn order(shown: &Shown, state: &State) -> Vec<usize> {
+fn order(shown: &Shown, by: &By, range: Option<(f64, f64)>) -> Vec<usize> {
     let packs = &shown.planned.plan.packs;
-    let wanted = state.filter.trim().replace('x', "×");
+    let wanted = by.filter.trim().replace('x', "×");
+    let runs = range.map(|range| running(shown, range));
     let fits = |at: &usize| {
         let pack = &packs[*at];
+        if runs.as_ref().is_some_and(|runs| !runs[*at]) {
+            return false;
+        }
         wanted.is_empty() || pack.tile.to_string().contains(&wanted) || format!("node {}", pack.node.0) == wanted
     };
     let mut order: Vec<usize> = (0..packs.len()).filter(fits).collect();
-    order.sort_by_key(|at| (key(shown, *at, state.sort), *at));
-    if state.descending {
+    order.sort_by_key(|at| (key(shown, *at, by.column), *at));
+    if by.descending {
         order.reverse();
     }
     order
+}
+
+/// For each pack: whether a CTA of it runs in a stretch of time.
+fn running(shown: &Shown, (from, to): (f64, f64)) -> Vec<bool> {
+    let mut runs = vec![false; shown.planned.plan.packs.len()];
+    let Some(run) = shown.front() else { return runs };
+    let spans = &run.capture.spans;
+    for (at, entity) in run.lanes.entities.iter().enumerate() {
+        let seen = (spans.begin[at] as f64) < to && spans.end[at] as f64 > from;
+        if let Some(own) = entity.pack().filter(|_| seen).and_then(|pack| runs.get_mut(pack.at())) {
+            *own = true;
+        }
+    }
+    runs
 }
 
 /// Draws the table.
@@ -63,14 +109,23 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     for chunk in &plan.prefill.chunks {
         prefill_chunk(ui, frame, plan, chunk);
     }
-    let order = order(shown, state);
+    // What runs in a range is of the run as well; pictures alone ask for it, once.
+    let own = |rows: &Rows| Arc::ptr_eq(&rows.plan, plan) && rows.by == state.by && state.range.is_none();
+    let rows = state.rows.take().filter(own).unwrap_or_else(|| Rows::of(shown, &state.by, state.range));
     ui.horizontal(|ui| {
-        let filter =
-            egui::TextEdit::singleline(&mut state.filter).hint_text("tile 64×128 or node 3").desired_width(140.0);
-        ui.add(filter);
+        if !frame.is_picture {
+            let filter = egui::TextEdit::singleline(&mut state.by.filter)
+                .hint_text("tile 64×128 or node 3")
+                .desired_width(140.0);
+            ui.add(filter);
+        }
         let ctas = plan.attention_ctas();
         let packs = counted(plan.packs.len() as u64, "pack");
-        let text = format!("{} of {packs} · {}", grouped(order.len() as u64), counted(ctas, "attention CTA"));
+        let mut text = format!("{} of {packs} · {}", grouped(rows.order.len() as u64), counted(ctas, "attention CTA"));
+        if let Some((from, to)) = state.range {
+            let (from, to) = (Nanos(from as u64), Nanos(to as u64));
+            text = format!("{text} · those with a CTA that runs from {from} to {to}");
+        }
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
     // A click on a text is one on its row.
@@ -84,7 +139,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     if state.scrolled != Some(lit) {
         state.scrolled = Some(lit);
         let is_lit = |at: &usize| frame.selected.has_pack(PackIdx::from(*at), plan.packs[*at].node);
-        if let Some(row) = order.iter().position(is_lit) {
+        if let Some(row) = rows.order.iter().position(is_lit) {
             table = table.scroll_to_row(row, Some(egui::Align::Center));
         }
     }
@@ -92,25 +147,25 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         table = table.column(Column::initial(width).at_least(36.0).clip(true));
     }
     let table = table.column(Column::remainder().at_least(40.0).clip(true)).auto_shrink(false);
-    let whys = whys(plan);
     table
         .header(20.0, |mut header| {
             for (column, title) in TITLES.into_iter().enumerate() {
                 header.col(|ui| {
-                    let arrow = match (state.sort == column, state.descending) {
+                    let arrow = match (state.by.column == column, state.by.descending) {
                         (true, true) => " v",
                         (true, false) => " ^",
                         _ => "",
                     };
                     let text = RichText::new(format!("{title}{arrow}")).color(frame.tokens.faint);
                     if ui.add(egui::Button::new(text).frame(false)).clicked() {
-                        state.descending = state.sort == column && !state.descending;
-                        state.sort = column;
+                        state.by.descending = state.by.column == column && !state.by.descending;
+                        state.by.column = column;
                     }
                 });
             }
         })
-        .body(|body| body.rows(19.0, order.len(), |row| pack_row(row, frame, shown, (&order, &whys))));
+        .body(|body| body.rows(19.0, rows.order.len(), |row| pack_row(row, frame, shown, &rows)));
+    state.rows = Some(rows);
 }
 
 /// The decision about the tile of each pack, by its place.
@@ -146,15 +201,10 @@ fn prefill_chunk(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, chunk: &Pref
     });
 }
 
-fn pack_row(
-    mut row: egui_extras::TableRow<'_, '_>,
-    frame: &Frame<'_>,
-    shown: &Shown,
-    (order, whys): (&[usize], &[Option<u32>]),
-) {
-    let at = order[row.index()];
+fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, rows: &Rows) {
+    let at = rows.order[row.index()];
     let pack = &shown.planned.plan.packs[at];
-    let rows = pack.queries_len * shown.planned.plan.shape.group();
+    let used = pack.queries_len * shown.planned.plan.shape.group();
     row.set_selected(frame.selected.has_pack(PackIdx::from(at), pack.node));
     let runs = frame.now.as_ref().is_some_and(|now| now.has_pack(PackIdx::from(at)));
     row.set_hovered(runs || frame.hovered.has_pack(PackIdx::from(at), pack.node));
@@ -165,10 +215,10 @@ fn pack_row(
     });
     row.col(|ui| _ = ui.label(pack.node.0.to_string()));
     row.col(|ui| _ = ui.label(pack.queries_len.to_string()));
-    row.col(|ui| _ = ui.label(rows.to_string()));
+    row.col(|ui| _ = ui.label(used.to_string()));
     row.col(|ui| _ = ui.label(pack.tile.to_string()));
     row.col(|ui| {
-        let share = rows as f32 / pack.tile.m.max(1) as f32;
+        let share = used as f32 / pack.tile.m.max(1) as f32;
         let (rect, _) = ui.allocate_exact_size(vec2(30.0, 8.0), Sense::hover());
         ui.painter().rect_filled(rect, 2.0, frame.tokens.line);
         let filled = rect.with_max_x(rect.left() + rect.width() * share.min(1.0));
@@ -177,7 +227,7 @@ fn pack_row(
     });
     row.col(|ui| _ = ui.label(pack.tokens.to_string()));
     row.col(|ui| {
-        let why = whys[at].and_then(|why| shown.planned.plan.decisions.get(why as usize));
+        let why = rows.whys[at].and_then(|why| shown.planned.plan.decisions.get(why as usize));
         let text = why.map_or("not recorded", |why| why.rule.as_ref());
         let label = ui.label(RichText::new(text).color(frame.tokens.faint));
         if let Some(why) = why {

@@ -33,11 +33,8 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let plan = &shown.planned.plan;
     state.step = state.step.min(plan.launches.len() - 1);
     ui.horizontal_wrapped(|ui| {
-        if ui.add_enabled(state.step > 0, egui::Button::new("Previous launch")).clicked() {
-            state.step -= 1;
-        }
-        if ui.add_enabled(state.step + 1 < plan.launches.len(), egui::Button::new("Next launch")).clicked() {
-            state.step += 1;
+        if !frame.is_picture {
+            steps(ui, state, plan.launches.len());
         }
         let text = format!(
             "{} under {}: {} on {}",
@@ -53,6 +50,16 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         launch(ui, frame, shown, state.step);
         merge(ui, frame, plan);
     });
+}
+
+/// Buttons from launch to launch.
+fn steps(ui: &mut Ui, state: &mut State, launches: usize) {
+    if ui.add_enabled(state.step > 0, egui::Button::new("Previous launch")).clicked() {
+        state.step -= 1;
+    }
+    if ui.add_enabled(state.step + 1 < launches, egui::Button::new("Next launch")).clicked() {
+        state.step += 1;
+    }
 }
 
 fn streams(plan: &LaunchPlan) -> usize {

@@ -1,18 +1,23 @@
 //! The roofline: FLOP a byte against FLOP per second, under the roofs of a plain read and of the tensor cores.
 //! A point is the whole plan, a kernel, or a tile class.
 
+use std::sync::Arc;
+
 use egui::{Align2, FontId, Painter, Pos2, Rect, RichText, Sense, Shape, Stroke, Ui, pos2, vec2};
 use engine::metrics::{BytesFrom, RooflinePoint, Subject, roofline, roofs};
 use engine::plan::LaunchPlan;
 
 use crate::runs::headline;
 use crate::runs::run::Run;
+use crate::timeline::colour::tile_colour;
 use crate::timeline::counters::rate;
 use crate::window::frame::Frame;
 use crate::window::panels::parts::{empty, no_run};
 
 const LEFT: f32 = 74.0;
 const BOTTOM: f32 = 30.0;
+/// Most points of which each kernel has its name beside it; of more they would cover one another.
+const NAMED: usize = 64;
 /// Pixels from a point within which the pointer is on it.
 const NEAR: f32 = 9.0;
 
@@ -44,8 +49,14 @@ impl Axes {
     }
 }
 
+/// The points of the run that is shown, found once for it: they are sums over all CTAs.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    of: Option<(Arc<Run>, Vec<RooflinePoint>)>,
+}
+
 /// Draws the panel.
-pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
+pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let found = frame.shown.and_then(|shown| Some((shown, shown.front()?)));
     let Some((shown, run)) = found else {
         empty(ui, frame.tokens, no_run(frame));
@@ -56,7 +67,9 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         empty(ui, frame.tokens, &text);
         return;
     }
-    let points = roofline(&shown.traffic, &run.capture);
+    let own = state.of.take().filter(|(of, _)| Arc::ptr_eq(of, run));
+    let found = own.unwrap_or_else(|| (Arc::clone(run), roofline(&shown.traffic, &run.capture)));
+    let points = &state.of.insert(found).1;
     if points.is_empty() {
         empty(ui, frame.tokens, "Nothing was computed.");
         return;
@@ -65,14 +78,16 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
     header(ui, frame, run, &points[0], (bandwidth * points[0].intensity()).min(flops));
     let (area, response) = ui.allocate_exact_size(ui.available_size().max(vec2(220.0, 160.0)), Sense::hover());
     let place = Rect::from_min_max(area.min + vec2(LEFT, 6.0), area.max - vec2(18.0, BOTTOM));
-    let axes = Axes::around(&points, (flops / bandwidth, flops), place);
+    let axes = Axes::around(points, (flops / bandwidth, flops), place);
     let painter = ui.painter_at(area);
     painter.rect_filled(place, 0.0, frame.tokens.canvas);
     grid(&painter, frame, &axes);
     roof(&painter, frame, &axes, (bandwidth, flops));
     // Small ones last, so that the plan does not hide them.
-    for point in &points {
-        mark(&painter, frame, &axes, &run.capture.plan, point);
+    let named = points.len() <= NAMED;
+    for point in points {
+        let is_named = named || !matches!(point.subject, Subject::Kernel(_));
+        mark(&painter, frame, &axes, &run.capture.plan, (point, is_named));
     }
     let pointed = response.hover_pos().and_then(|pos| {
         let distance = |point: &RooflinePoint| axes.at(point.intensity(), point.rate()).distance(pos);
@@ -95,7 +110,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, run: &Run, plan: &RooflinePoint, reach
             BytesFrom::Issued => "bytes: issued, derived",
         };
         ui.label(RichText::new(bytes).color(frame.tokens.faint));
-        if let Some(traced) = headline::traced(&run.capture, &run.damage) {
+        if let Some(traced) = &run.told.traced {
             ui.label(RichText::new(format!("times are those of {traced}")).color(frame.tokens.faint))
                 .on_hover_text(headline::TRACED);
         }
@@ -138,7 +153,7 @@ fn roof(painter: &Painter, frame: &Frame<'_>, axes: &Axes, (bandwidth, flops): (
 }
 
 /// A disc for the plan, a square for a kernel, a diamond for a tile class; each with its name.
-fn mark(painter: &Painter, frame: &Frame<'_>, axes: &Axes, plan: &LaunchPlan, point: &RooflinePoint) {
+fn mark(painter: &Painter, frame: &Frame<'_>, axes: &Axes, plan: &LaunchPlan, (point, named): (&RooflinePoint, bool)) {
     let at = axes.at(point.intensity(), point.rate());
     let edge = Stroke::new(1.0, frame.tokens.text);
     let (shape, size) = match point.subject {
@@ -148,12 +163,15 @@ fn mark(painter: &Painter, frame: &Frame<'_>, axes: &Axes, plan: &LaunchPlan, po
             (Shape::rect_filled(place, 0.0, frame.tokens.entity(launch)), 7.0)
         }
         Subject::Tiles(tile) => {
-            let colour = frame.tokens.entity(tile.m.trailing_zeros() * 3 + tile.n.trailing_zeros());
+            let colour = tile_colour(frame.tokens, tile);
             let corners = [vec2(0.0, -5.5), vec2(5.5, 0.0), vec2(0.0, 5.5), vec2(-5.5, 0.0)].map(|by| at + by);
             (Shape::convex_polygon(corners.to_vec(), colour, edge), 7.0)
         }
     };
     painter.add(shape);
+    if !named {
+        return;
+    }
     let below = matches!(point.subject, Subject::Kernel(_));
     let (by, align) = if below { (vec2(size, 3.0), Align2::LEFT_TOP) } else { (vec2(size, -2.0), Align2::LEFT_BOTTOM) };
     painter.text(at + by, align, name(plan, point.subject), FontId::proportional(10.5), frame.tokens.text);

@@ -8,6 +8,7 @@ use engine::units::counted;
 
 use crate::runs::shown::Shown;
 use crate::theme::mix;
+use crate::timeline::colour::tile_colour;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
 use crate::window::panels::parts::{empty, figure};
@@ -41,15 +42,19 @@ fn device(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, picked: Option<&Feasibi
     let (options, shape) = (&frame.options, &shown.planned.batch.shape);
     ui.horizontal_wrapped(|ui| {
         let label = ui.label("tiles of").id;
-        let combo =
-            egui::ComboBox::from_id_salt("device of the tiles").selected_text(&options.device.name).show_ui(ui, |ui| {
+        if frame.is_picture {
+            ui.label(&options.device.name);
+        } else {
+            let combo = egui::ComboBox::from_id_salt("device of the tiles").selected_text(&options.device.name);
+            let combo = combo.show_ui(ui, |ui| {
                 for device in engine::hw::builtin() {
                     if ui.selectable_label(device.key == options.device.key, &device.name).clicked() {
                         frame.send(Command::Device(device.key.clone()));
                     }
                 }
             });
-        combo.response.labelled_by(label);
+            combo.response.labelled_by(label);
+        }
         let feasible = shown.planned.tiles.feasible().len();
         let text = format!(
             "head dimension {}, {} · {} of {} feasible · m: query rows, n: KV tokens a step",
@@ -64,13 +69,13 @@ fn device(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, picked: Option<&Feasibi
         match options.tile {
             Some(tile) => {
                 ui.label(RichText::new(format!("every pack has {tile}")).color(frame.tokens.warn));
-                if ui.small_button("leave it to the rule").clicked() {
+                if !frame.is_picture && ui.small_button("leave it to the rule").clicked() {
                     frame.send(Command::Tile(None));
                 }
             }
             None => _ = ui.label(RichText::new("each pack has the tile of its rule").color(frame.tokens.faint)),
         }
-        if let Some(cell) = picked {
+        if let Some(cell) = picked.filter(|_| !frame.is_picture) {
             take(ui, frame, shown, cell);
         }
     });
@@ -126,7 +131,7 @@ fn tile(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, cell: &Feasibility, state
     let t = frame.tokens;
     let (place, response) = ui.allocate_exact_size(CELL, Sense::click());
     let packs = shown.planned.plan.packs.iter().filter(|pack| pack.tile == cell.tile).count() as u64;
-    let hue = t.entity(cell.tile.m.trailing_zeros() * 3 + cell.tile.n.trailing_zeros());
+    let hue = tile_colour(t, cell.tile);
     let fill = match (cell.is_feasible(), packs) {
         (true, 0) => mix(t.canvas, hue, 0.25),
         (true, _) => mix(t.canvas, hue, 0.75),

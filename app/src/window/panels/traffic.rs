@@ -2,7 +2,7 @@
 
 use egui::{Rect, RichText, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
-use engine::units::{Bytes, NodeIdx};
+use engine::units::Bytes;
 
 use crate::window::frame::Frame;
 use crate::window::panels::parts::{empty, figure, no_run};
@@ -41,9 +41,6 @@ fn bar(ui: &mut Ui, frame: &Frame<'_>, index: u32, name: &str, bytes: Bytes, of:
 
 fn nodes(ui: &mut Ui, frame: &Frame<'_>) {
     let Some(shown) = frame.shown else { return };
-    let mut order: Vec<usize> = (0..shown.nodes.len()).collect();
-    let waste = |at: usize| shown.nodes[at].tokens_read.saturating_sub(shown.nodes[at].tokens).0;
-    order.sort_by_key(|at| (std::cmp::Reverse(waste(*at)), *at));
     let per_token = shown.planned.batch.shape.kv_bytes_per_token();
     let mut table = TableBuilder::new(ui)
         .id_salt("traffic")
@@ -61,17 +58,16 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>) {
             }
         })
         .body(|body| {
-            body.rows(18.0, order.len(), |mut row| {
-                let at = order[row.index()];
-                let node = &shown.nodes[at];
-                let idx = NodeIdx::from(at);
+            body.rows(18.0, shown.by_waste.len(), |mut row| {
+                let idx = shown.by_waste[row.index()];
+                let node = &shown.nodes[idx.at()];
                 row.set_selected(frame.selected.has_node(idx));
                 row.set_hovered(frame.hovered.has_node(idx));
-                row.col(|ui| _ = ui.label(format!("{at}")));
+                row.col(|ui| _ = ui.label(idx.0.to_string()));
                 row.col(|ui| _ = ui.label(node.tokens.to_string()));
                 row.col(|ui| _ = ui.label(node.tokens_read.to_string()));
                 row.col(|ui| _ = ui.label(format!("{:.1}×", node.redundancy())));
-                row.col(|ui| _ = ui.label((per_token * waste(at)).to_string()));
+                row.col(|ui| _ = ui.label((per_token * node.wasted().0).to_string()));
                 frame.link(&row.response(), Selection::Node(idx));
             });
         });

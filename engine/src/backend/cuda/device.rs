@@ -84,19 +84,7 @@ pub(super) fn compiled(compiler: &Compiler, head_dim: u32) -> Result<Vec<KernelR
             let spec = KernelSpec::new(&[tile], head_dim, kernels::Dtype::F16, false, false);
             let heads = tile.heads_together();
             // No kernel is made of some tiles, which a device file says by more registers than a thread may have.
-            let none = KernelResources {
-                m,
-                n,
-                warps: spec.threads() / 32,
-                registers: NO_KERNEL,
-                shared: None,
-                in_flight: None,
-                step: None,
-                chain: None,
-                sm_step: None,
-                sm_step_d64: None,
-                heads,
-            };
+            let none = KernelResources { heads, ..KernelResources::new(m, n, spec.threads() / 32, NO_KERNEL) };
             let Ok(stages) = spec.check().and_then(|()| spec.stages_on(compiler.arch())) else {
                 kernels.push(none);
                 continue;

@@ -19,19 +19,10 @@
 use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::hw::Device;
-use crate::plan::{
-    CtaOrder, HybridKernel, LaunchKind, LaunchPlan, MergeRound, PlannedPack, PrefillKernel, PrefillTask,
-};
-use crate::tile::{self, CtaShape, MERGE_IN_FLIGHT, Tile, TileKernel, WARPS_FOR_FULL_TENSOR_RATE};
+use crate::plan::{CtaOrder, HybridKernel, LaunchKind, LaunchPlan, PlannedPack, PrefillKernel, PrefillTask};
+use crate::tile::{self, CtaShape, Tile, WARPS_FOR_FULL_TENSOR_RATE};
 use crate::units::{Bytes, Nanos};
 use crate::workload::AttentionShape;
-
-/// A merge kernel that the device table does not know: warps and registers of a CTA.
-const MERGE_WARPS: u32 = 4;
-const MERGE_REGISTERS: u32 = 64;
-
-/// Rows of a decode tile that the same warps compute.
-const ROWS_OF_UNIT: u32 = 16;
 
 /// What a step takes more where the warps that share rows hand each other maxima, sums and weights through shared memory,
 /// ns: 128 tokens of 16 rows took 0.82 µs on an H200 in CTAs of 7 to 53 thousand tokens.
@@ -159,60 +150,46 @@ impl MainLoop {
 impl CostModel<'_> {
     /// What a CTA of a launch takes.
     pub(super) fn footprint_of_launch(&self, kind: LaunchKind, on: RunsOn) -> Footprint {
-        if let Some(CtaShape { warps, registers, shared }) = on.prefill().map(|kernel| kernel.cta()) {
-            return self.footprint_of(shared.0, registers, warps);
+        let CtaShape { warps, registers, shared } = self.cta_of_launch(kind, on);
+        let per_warp = (registers * 32).next_multiple_of(self.device.register_granule_per_warp);
+        let shared = shared.0 + self.device.shared_reserved_per_cta.0;
+        Footprint { shared, registers: per_warp * warps, warps }
+    }
+
+    /// CTAs of a launch that an SM holds by itself.
+    pub(super) fn ctas_per_sm(&self, kind: LaunchKind, on: RunsOn) -> u32 {
+        let most = self.device.queue_items.and_then(|items| items.workers_per_sm);
+        let most = most.filter(|_| kind.is_persistent() && on != RunsOn::Lean && self.shape.head_dim == 128);
+        tile::resident(self.device, &self.cta_of_launch(kind, on)).clamp(1, most.unwrap_or(u32::MAX))
+    }
+
+    fn cta_of_launch(&self, kind: LaunchKind, on: RunsOn) -> CtaShape {
+        if let Some(kernel) = on.prefill() {
+            return kernel.cta();
         }
         match kind {
             LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => {
-                let kernel = self.decode_kernel(self.compiled_launch(tile, on), on);
-                self.footprint_of(kernel.shared.0, kernel.registers, kernel.warps)
+                self.decode_kernel(self.compiled_launch(tile, on), on).cta()
             }
-            LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => self.merge_footprint(),
+            LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => self.merge_kernel_cta(),
             LaunchKind::Prefill(PrefillKernel { cta, .. })
             | LaunchKind::PrefillQueue(PrefillKernel { cta, .. })
-            | LaunchKind::Hybrid(HybridKernel { cta, .. }) => self.footprint_of(cta.shared.0, cta.registers, cta.warps),
+            | LaunchKind::Hybrid(HybridKernel { cta, .. }) => cta,
         }
-    }
-
-    /// What a CTA of the merge kernel takes.
-    fn merge_footprint(&self) -> Footprint {
-        let (registers, warps) = self.device.merge_kernel.map_or((MERGE_REGISTERS, MERGE_WARPS), |kernel| {
-            (kernel.registers_d64.filter(|_| self.shape.head_dim <= 64).unwrap_or(kernel.registers), kernel.warps)
-        });
-        self.footprint_of(0, registers, warps)
-    }
-
-    fn footprint_of(&self, shared: u64, registers: u32, warps: u32) -> Footprint {
-        let per_warp = (registers * 32).next_multiple_of(self.device.register_granule_per_warp);
-        Footprint { shared: shared + self.device.shared_reserved_per_cta.0, registers: per_warp * warps, warps }
     }
 
     /// A CTA of the tile's own kernel, or of the lean one, that computes `heads` heads of a pack.
     pub(super) fn cta(&self, pack: &PlannedPack, heads: u32, order: CtaOrder, on: RunsOn) -> DecodeCta {
         let tile = self.compiled(pack.tile, heads, on);
         let kernel = self.decode_kernel(tile, on);
-        let chain = self.chain(&kernel, tile, heads) * chain_at(self.shape.head_dim);
+        let chain = kernel.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
         let small = SmallBlocks::of(self.shape.block_size);
         let copies = small.token * f64::from(tile.n * heads.max(1));
         let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
         // A chain is longer than what HBM takes more, and so is the step of a CTA that has its SM to itself.
-        let shares = tile::resident(
-            self.device,
-            &CtaShape { warps: kernel.warps, registers: kernel.registers, shared: kernel.shared },
-        ) > 1;
+        let shares = tile::resident(self.device, &kernel.cta()) > 1;
         let hbm_step = if shares && chain == 0.0 { self.device.sim.hbm_step.as_f64() * small.hbm } else { 0.0 };
         DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, sm_step, hbm_step, order }
-    }
-
-    /// The least time of a step at head dimension 128, ns. A pack of one head does not run on a kernel that takes several
-    /// side by side, but on the one of the next n, whose warps share the tokens.
-    fn chain(&self, kernel: &TileKernel, tile: Tile, heads: u32) -> f64 {
-        let known = |chain: Option<Nanos>| chain.map_or(0.0, Nanos::as_f64);
-        if heads > 1 || kernel.heads == 1 || kernel.warps.is_multiple_of(2) {
-            return known(kernel.chain);
-        }
-        let next = Tile { n: 2 * tile.n, ..tile };
-        known(tile::kernel(self.device, next, self.shape.head_dim, self.shape.dtype).chain) / 2.0
     }
 
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
@@ -368,94 +345,6 @@ impl CostModel<'_> {
         device.tensor_flops as f64 * device.sim.prefill_efficiency / f64::from(device.sm_count) * 1e-9
     }
 
-    /// A merge CTA: one query over all query heads, of whose partials the fraction `hit` is found in L2.
-    pub(super) fn merge_cta(&self, partials: u32, hit: f64) -> MainLoop {
-        let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
-        Self::merging(loaded, self.shape.query_bytes(), (self.trips(partials, loaded), self.merge_trip()), hit)
-    }
-
-    /// Trips to memory of a CTA that merges one query over all query heads: `loaded` bytes.
-    fn trips(&self, partials: u32, loaded: f64) -> f64 {
-        match self.device.merge_kernel {
-            Some(kernel) => {
-                let rounds = self.shape.query_heads.div_ceil((kernel.heads * kernel.warps).max(1));
-                f64::from(rounds * kernel.trips(partials, self.shape.head_dim))
-            }
-            None => loaded / MERGE_IN_FLIGHT,
-        }
-    }
-
-    /// A CTA of a prescribed merge: one row, of whose partials the fraction `hit` is found in L2.
-    pub(super) fn round_cta(&self, round: &MergeRound, row: usize, hit: f64) -> MainLoop {
-        let partials = round.row(row).len();
-        let loaded = self.shape.partial_bytes_as(round.reads).as_f64() * partials as f64;
-        let finishes = round.finishes[row];
-        let written = if finishes { self.shape.query_bytes() } else { self.shape.partial_bytes_as(round.writes) };
-        Self::merging(loaded, written, (self.trips(partials as u32, loaded), self.merge_trip()), hit)
-    }
-
-    /// One trip to memory of the merge kernel.
-    fn merge_trip(&self) -> Nanos {
-        let sim = &self.device.sim;
-        if self.device.merge_kernel.is_some() { sim.merge_trip } else { sim.l2_latency }
-    }
-
-    /// `loaded` bytes of partials in so many trips to memory, one after another.
-    fn merging(loaded: f64, written: Bytes, (trips, trip): (f64, Nanos), hit: f64) -> MainLoop {
-        let latency = trip.as_f64();
-        let time = (trips * latency).max(latency);
-        let dram_write = written.as_f64();
-        let dram_read = loaded * (1.0 - hit);
-        let moved = loaded + dram_write;
-        let waits = Waits { l2: 0.0, hbm: time };
-        MainLoop {
-            time,
-            unchained: time,
-            first_tile: latency,
-            dram_read,
-            dram_write,
-            moved,
-            tensor: 0.0,
-            warps: 0.0,
-            waits,
-        }
-    }
-
-    /// What a worker that stays on its SM merges: for each (query, KV head) of `heads_of_cta` heads, its partials. The
-    /// fraction `hit` of them is found in L2.
-    ///
-    /// The warps that share 16 rows of a tile merge those rows, so the rows of a query that fills none of them leave the
-    /// other warps idle.
-    pub(super) fn inline_merge(&self, merged: &[u32], cta: (Tile, u32), hit: f64) -> MainLoop {
-        let (tile, heads_of_cta) = cta;
-        let heads = f64::from(self.shape.kv_heads);
-        let loaded: f64 =
-            merged.iter().map(|partials| self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads).sum();
-        let trips = match self.device.merge_kernel {
-            Some(kernel) => {
-                let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
-                let rows = merged.len() as u32 * self.shape.group();
-                // A head by itself has its warps, or all heads share the four.
-                let warps = if heads_of_cta > 1 { 1 } else { (64 / tile.m.max(16)).max(1) };
-                let of_unit = rows.div_ceil(heads_of_cta.max(1)).min(ROWS_OF_UNIT);
-                let rounds = of_unit.div_ceil(kernel.heads.max(1) * warps);
-                let most = merged.iter().map(trips).max().unwrap_or(0);
-                let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
-                f64::from(most) + f64::from(rounds.saturating_sub(1)) * mean
-            }
-            None => merged
-                .iter()
-                .map(|partials| {
-                    (self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads / MERGE_IN_FLIGHT).max(1.0)
-                })
-                .sum(),
-        };
-        let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
-        let sim = &self.device.sim;
-        let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip() };
-        Self::merging(loaded, Bytes(written as u64), (trips, trip), hit)
-    }
-
     /// From a CTA's place on an SM to its first load.
     pub(super) fn prologue(&self, kind: LaunchKind) -> Nanos {
         let sim = &self.device.sim;
@@ -472,22 +361,6 @@ impl CostModel<'_> {
     pub(super) fn store(&self, written: f64) -> f64 {
         let rate = self.device.sim.store_bytes_per_s as f64 * 1e-9;
         if rate > 0.0 { written / rate } else { 0.0 }
-    }
-
-    /// CTAs of a persistent launch that an SM holds by itself.
-    pub(super) fn workers_per_sm(&self, kind: LaunchKind, on: RunsOn) -> u32 {
-        let cta = match kind {
-            LaunchKind::PrefillQueue(kernel) => kernel.cta,
-            LaunchKind::Hybrid(kernel) => kernel.cta,
-            LaunchKind::Persistent(tile) => {
-                let kernel = self.decode_kernel(self.compiled_launch(tile, on), on);
-                CtaShape { warps: kernel.warps, registers: kernel.registers, shared: kernel.shared }
-            }
-            _ => return 0,
-        };
-        let most = self.device.queue_items.and_then(|items| items.workers_per_sm);
-        let most = most.filter(|_| kind.is_persistent() && on != RunsOn::Lean && self.shape.head_dim == 128);
-        tile::resident(self.device, &cta).clamp(1, most.unwrap_or(u32::MAX))
     }
 }
 

@@ -24,21 +24,11 @@ impl Pieces {
     pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree) -> Self {
         let mut numbers: FxHashMap<(u32, u64, u64), u32> = FxHashMap::default();
         let mut pieces = Self { starts: vec![0], list: Vec::new(), count: 0 };
-        let block = u64::from(plan.shape.block_size);
         for pack in &plan.packs {
-            let pack_begin = u64::from(pack.blocks_begin) * block;
-            let pack_end = pack_begin + pack.tokens.0;
-            let mut at = Some(pack.node);
-            while let Some(idx) = at {
-                let node = tree.node(idx);
-                let begin = u64::from(node.blocks.start) * block;
-                let (from, to) = (begin.max(pack_begin), (begin + node.tokens.0).min(pack_end));
-                if from < to {
-                    let next = numbers.len() as u32;
-                    let piece = *numbers.entry((idx.0, from, to)).or_insert(next);
-                    pieces.list.push((piece, (to - from) as u32));
-                }
-                at = if begin <= pack_begin { None } else { node.parent };
+            for (node, tokens) in plan.reach(pack, tree).filter(|(_, tokens)| !tokens.is_empty()) {
+                let next = numbers.len() as u32;
+                let piece = *numbers.entry((node.0, tokens.start, tokens.end)).or_insert(next);
+                pieces.list.push((piece, (tokens.end - tokens.start) as u32));
             }
             pieces.starts.push(pieces.list.len() as u32);
         }

@@ -23,7 +23,7 @@ const LANES: usize = 4;
 /// run of hours, far below anything shown.
 const DONE: f64 = 1e-3;
 /// The least part of its time that an SM waits for HBM: queries and block tables come from there too.
-const LEAST_EXPOSURE: f64 = 0.02;
+pub(super) const LEAST_EXPOSURE: f64 = 0.02;
 
 /// What a main loop asks for at full speed.
 #[derive(Clone, Copy, Debug)]

@@ -17,6 +17,7 @@ mod fits;
 mod l2;
 mod limits;
 mod memory;
+mod merge_cost;
 mod own;
 mod run;
 mod runs_on;

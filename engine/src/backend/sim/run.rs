@@ -21,8 +21,8 @@ use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, LONGEST_RUN, Span};
 use crate::error::Result;
-use crate::plan::{CtaRole, Dispatch, Launch, LaunchKind, LaunchPlan, PlannedPack};
-use crate::units::Nanos;
+use crate::plan::{CtaRole, Dispatch, LaunchKind, LaunchPlan, PlannedPack};
+use crate::units::{Nanos, PackIdx};
 use crate::workload::PartialForm;
 
 /// Events between two looks at the cancel flag.
@@ -111,7 +111,7 @@ pub(super) struct Simulation<'a> {
     written: Vec<f64>,
     /// [`Self::through`] when a pack was last written, and the pack of each slot.
     stored: Vec<f64>,
-    pack_of_slot: Vec<u32>,
+    pack_of_slot: Vec<PackIdx>,
     /// Partials still missing per (query, KV head), for a persistent launch.
     missing: Vec<u32>,
     /// When the last of them so far was written.
@@ -149,12 +149,7 @@ impl<'a> Simulation<'a> {
             merged,
             written: written(plan),
             stored: vec![0.0; plan.packs.len()],
-            pack_of_slot: plan
-                .packs
-                .iter()
-                .zip(0..)
-                .flat_map(|(pack, at)| std::iter::repeat_n(at, pack.queries_len as usize))
-                .collect(),
+            pack_of_slot: plan.packs_of_slots(),
             arrived: vec![0.0; missing.len()],
             missing,
             outcome: Outcome {
@@ -165,16 +160,16 @@ impl<'a> Simulation<'a> {
                 moved: Series::new(),
             },
         };
-        simulation.progress = plan.launches.iter().map(|launch| simulation.launch_progress(launch)).collect();
+        simulation.progress = (0..plan.launches.len()).map(|at| simulation.launch_progress(at)).collect();
         simulation
     }
 
-    fn launch_progress(&self, launch: &Launch) -> Progress {
+    fn launch_progress(&self, at: usize) -> Progress {
+        let (launch, on) = (&self.plan.launches[at], self.runs_on[at]);
         let ctas = self.plan.ctas(launch);
-        let on = self.model.runs_on(self.plan, launch);
         // SMs that a launch may use are a size of its grid: the hardware places it where there is room.
         let sms = launch.sms.unwrap_or(u32::MAX).clamp(1, self.model.device.sm_count);
-        let all = self.model.workers_per_sm(launch.kind, on) * sms;
+        let all = self.model.ctas_per_sm(launch.kind, on) * sms;
         let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
         let joined = launch.kind.is_persistent() && self.plan.decodes_of(launch) > all.saturating_mul(most);
         let workers = all.min(ctas.len() as u32);

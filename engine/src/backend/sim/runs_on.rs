@@ -12,6 +12,8 @@ pub(super) enum RunsOn {
     Tiles {
         /// Whether it has several.
         mixed: bool,
+        /// Whether its CTAs take several heads where their tile lets them.
+        side_by_side: bool,
     },
     /// The lean decode kernel that fits beside prefill.
     Lean,
@@ -48,22 +50,32 @@ impl CostModel<'_> {
             Some(kernels) => {
                 RunsOn::Prefill { kernel: kernels.full, further: self.further_items(plan, launch, &kernels.full) }
             }
-            None => RunsOn::Tiles { mixed: self.device.heads_side_by_side && plan.is_mixed(launch) },
+            None => RunsOn::Tiles {
+                mixed: self.device.heads_side_by_side && plan.is_mixed(launch),
+                side_by_side: plan.packs_of(launch).iter().any(|pack| plan.run_of_heads(launch, *pack) > 1),
+            },
         }
     }
 
     /// The tile whose kernel computes packs of a tile that take `heads` heads a CTA.
     pub(super) fn compiled(&self, tile: Tile, heads: u32, on: RunsOn) -> Tile {
         match on {
-            RunsOn::Tiles { mixed: true } if heads == 1 => Tile { n: MIXED_TOKENS, ..tile },
-            RunsOn::Tiles { .. } => tile::compiled(self.device, tile, self.shape.head_dim),
+            RunsOn::Tiles { mixed: true, .. } if heads == 1 => Tile { n: MIXED_TOKENS, ..tile },
+            RunsOn::Tiles { .. } => {
+                // A kernel that takes several heads side by side is not for one, which the next n takes, whose warps share
+                // the tokens.
+                let takes_several = tile::kernel(self.device, tile, self.shape.head_dim, self.shape.dtype).heads > 1;
+                let tile = if heads == 1 && takes_several { Tile { n: 2 * tile.n, ..tile } } else { tile };
+                tile::compiled(self.device, tile, self.shape.head_dim)
+            }
             RunsOn::Lean | RunsOn::Prefill { .. } => tile,
         }
     }
 
     /// The tile of a launch whose CTAs hold every tile of its packs.
     pub(super) fn compiled_launch(&self, tile: Tile, on: RunsOn) -> Tile {
-        self.compiled(tile, if tile.n == 16 { tile::SIDE_BY_SIDE } else { 1 }, on)
+        let several = matches!(on, RunsOn::Tiles { side_by_side: true, .. }) && tile.n == 16;
+        self.compiled(tile, if several { tile::SIDE_BY_SIDE } else { 1 }, on)
     }
 
     /// The decode kernel of a tile: the lean one that fits beside prefill, or the tile's own.

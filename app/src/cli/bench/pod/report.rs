@@ -15,7 +15,7 @@ use super::claims::{Claim, gain_text, mean, median};
 use super::row::{FLASH, PAPERS_DEVICE, STREAMS, Timed, WAYS, Way, sorted_gains};
 use crate::cli::args::BenchArgs;
 use crate::cli::bench::hybrid::Hybrids;
-use crate::cli::commands::convert::add_pictures;
+use crate::cli::commands::pictures::add_pictures;
 use crate::cli::fault::Outcome;
 use crate::cli::published::{Apart, apart, apart_json};
 use crate::cli::table::Table;

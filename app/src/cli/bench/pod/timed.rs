@@ -1,7 +1,7 @@
 //! Batches of a set simulated under every way, and the plot of their times.
 
 use engine::hw::Device;
-use engine::session::{self, PlanOptions, RunOptions};
+use engine::session::{self, PlanOptions};
 use engine::units::Nanos;
 use engine::workload::{BatchSpec, PodRow};
 use rayon::prelude::*;
@@ -60,8 +60,7 @@ fn one(spec: &BatchSpec, device: &Device, ways: &[Way; WAYS.len()]) -> Outcome<T
             ..PlanOptions::new(device)
         };
         let planned = session::plan_spec(spec, &options)?;
-        let run = RunOptions { repeats: 1, command: crate::cli::args::command_line(), ..RunOptions::default() };
-        *time = session::simulate(&planned, &run, interrupt::cancel())?.makespan();
+        *time = session::simulate(&planned, &figures::cold(1), interrupt::cancel())?.makespan();
         oracle = session::oracle_ns(&planned);
     }
     Ok(Timed { name: spec.name.clone(), times, oracle })

@@ -1,13 +1,14 @@
 //! Ways of running the batch side by side, aligned at their start on the time axis of the timeline, each figure with its
 //! difference to the baseline.
 
+mod add;
 mod model;
 
-use egui::{RichText, ScrollArea, Sense, Ui, vec2};
+use egui::{Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, vec2};
 use engine::units::counted;
 
 use self::model::{Column, Row, against, change, end, makespan, order, rows};
-use crate::runs::compared::Way;
+use crate::runs::compared::{Compared, Kind, Way};
 use crate::runs::headline;
 use crate::runs::run::Run;
 use crate::timeline::axis::Axis;
@@ -16,18 +17,24 @@ use crate::timeline::colour::entity_colour;
 use crate::timeline::layout::{Layout, View};
 use crate::window::command::Command;
 use crate::window::frame::Frame;
-use crate::window::panels::parts::empty;
+use crate::window::panels::parts::{empty, no_run};
 
 /// Width of the figures beside the lanes.
-const FIGURES: f32 = 250.0;
+const FIGURES: f32 = 330.0;
+/// Height of a row, and of one that says more about its run.
+const LOW: f32 = 88.0;
+const TALL: f32 = 128.0;
 
 /// Baseline, sorting, and the row that is taken apart.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    baseline: usize,
+    /// Name of the baseline: rows come and go around it. The first row where there is none.
+    baseline: String,
     by: Column,
     descending: bool,
-    open: Option<usize>,
+    open: Option<String>,
+    /// Path of the capture that is to be a row.
+    path: String,
 }
 
 /// Draws the panel, on the axis of the timeline.
@@ -36,11 +43,17 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, axis: &mut Axis) 
         if ui.button("Compare all ways").on_hover_text("every strategy, then every other scheduler").clicked() {
             frame.send(Command::Compare);
         }
+        add::menu(ui, frame, &mut state.path);
         sorting(ui, state);
-        let sources = if frame.kept.is_empty() { "All times simulated." } else { "Each time says its source." };
+        let simulated = frame.kept.is_empty() && frame.rows.captures.is_empty();
+        let sources = if simulated { "All times simulated." } else { "Each time says its source." };
         let text = format!("Aligned at their start, one time scale. Click a name to make it the baseline. {sources}");
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
+    let is_empty = frame.shown.is_some_and(|shown| shown.planned.batch.requests().is_empty());
+    if is_empty && frame.kept.is_empty() && frame.rows.captures.is_empty() {
+        return empty(ui, frame.tokens, no_run(frame));
+    }
     if frame.compared.is_empty() {
         frame.send(Command::CompareOnce);
     }
@@ -49,13 +62,13 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, axis: &mut Axis) 
         empty(ui, frame.tokens, "Serial, streams and fused, and all schedulers, side by side on this batch.");
         return;
     }
-    state.baseline = state.baseline.min(rows.len() - 1);
+    let baseline = rows.iter().position(|row| row.way.name == state.baseline).unwrap_or(0);
     let view = axis.view(end(&rows));
     let view = View { scroll: 0.0, lane_height: None, ..view };
     let order = order(&rows, state.by, state.descending);
     ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         for at in order {
-            row(ui, frame, state, (at, &rows), (view, &mut *axis));
+            row(ui, frame, state, (at, baseline, &rows), (view, &mut *axis));
         }
     });
 }
@@ -75,53 +88,61 @@ fn row(
     ui: &mut Ui,
     frame: &Frame<'_>,
     state: &mut State,
-    (at, rows): (usize, &[Row]),
+    (at, baseline, rows): (usize, usize, &[Row]),
     (view, axis): (View, &mut Axis),
 ) {
     let Row { way, about } = &rows[at];
-    let base = rows[state.baseline].way.outcome.as_ref().ok();
-    let is_baseline = state.baseline == at;
+    let base = rows[baseline].way.outcome.as_ref().ok();
+    let is_baseline = baseline == at;
     ui.push_id(at, |ui| {
-        ui.horizontal(|ui| {
-            let height = if about.is_some() { 104.0 } else { 70.0 };
-            ui.allocate_ui(vec2(FIGURES, height), |ui| {
-                ui.vertical(|ui| {
-                    ui.set_width(FIGURES);
-                    let name = RichText::new(&way.name).strong();
-                    if ui.add(egui::Button::selectable(is_baseline, name).truncate()).clicked() {
-                        state.baseline = at;
-                    }
-                    match &way.outcome {
-                        Ok(way) => {
-                            figures(ui, frame, way, *about, base.filter(|_| !is_baseline));
-                            buttons(ui, frame, state, at, way);
-                        }
-                        Err(problem) => {
-                            _ = ui.add(egui::Label::new(RichText::new(problem).color(frame.tokens.warn)).wrap());
-                        }
-                    }
-                });
-            });
-            if let Ok(way) = &way.outcome {
-                lanes(ui, frame, &way.run, (view, axis, makespan(&rows[at].way).map_or(0, |time| time.0)), height);
-            }
-        });
-        if let (Some(base), Ok(way), true) = (base, &way.outcome, state.open == Some(at)) {
+        let height = if about.is_some() { TALL } else { LOW };
+        let (place, _) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
+        // A place of their own for figures, so that all lanes begin at the same pixel, whatever is said beside them.
+        let beside = place.with_max_x(place.left() + FIGURES);
+        let mut left = ui.new_child(UiBuilder::new().max_rect(beside).layout(egui::Layout::top_down(egui::Align::Min)));
+        left.shrink_clip_rect(beside);
+        said(&mut left, frame, state, &rows[at], (base, is_baseline));
+        if let Ok(way) = &way.outcome {
+            let place = place.with_min_x(beside.right() + 6.0);
+            let name = rows[at].way.name.as_str();
+            lanes(ui, frame, (name, &way.run), (view, axis, makespan(&rows[at].way).map_or(0, |time| time.0)), place);
+        }
+        if let (Some(base), Ok(way), true) = (base, &way.outcome, state.open.as_ref() == Some(&rows[at].way.name)) {
             apart(ui, frame, way, base);
         }
     });
     ui.add_space(3.0);
 }
 
-fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, base: Option<&Way>) {
+/// Name, figures and buttons of a row, or why there is no run.
+fn said(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, row: &Row, base: (Option<&Way>, bool)) {
+    let Row { way, about } = row;
+    let name = RichText::new(&way.name).strong();
+    if ui.add(egui::Button::selectable(base.1, name).truncate()).clicked() {
+        state.baseline.clone_from(&way.name);
+    }
+    match &way.outcome {
+        Ok(run) => {
+            figures(ui, frame, run, *about, base);
+            buttons(ui, frame, state, way, run);
+        }
+        Err(problem) => {
+            let text = RichText::new(problem).color(frame.tokens.warn);
+            ui.add(egui::Label::new(text).wrap()).on_hover_text(problem);
+            gone(ui, frame, &way.kind);
+        }
+    }
+}
+
+fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, (base, is_baseline): (Option<&Way>, bool)) {
     let run = &way.run;
     ui.horizontal(|ui| {
         ui.label(headline::makespan(&run.capture));
         ui.label(RichText::new(run.words()).color(frame.tokens.warn));
-        let Some(base) = base else {
-            _ = ui.label(RichText::new("baseline").color(frame.tokens.faint));
-            return;
-        };
+        if is_baseline {
+            ui.label(RichText::new("baseline").color(frame.tokens.faint));
+        }
+        let Some(base) = base.filter(|_| !is_baseline) else { return };
         let (change, sources) = change(way, base);
         let (word, colour) =
             if change <= 0.0 { ("faster", frame.tokens.better) } else { ("slower", frame.tokens.worse) };
@@ -140,23 +161,39 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, base:
     ui.label(small(text)).on_hover_text(run.damage.of_spans().unwrap_or_default());
 }
 
-fn buttons(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, at: usize, way: &Way) {
+fn buttons(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, row: &Compared, way: &Way) {
     let plan = &way.run.capture.plan;
     ui.horizontal(|ui| {
-        let is_chosen = plan.scheduler == frame.options.scheduler && plan.strategy == frame.options.strategy;
+        let own = &frame.options.device.key;
+        let device = Some(&way.run.capture.provenance.device).filter(|key| *key != own);
+        let device = device.filter(|key| engine::hw::find(key).is_ok()).cloned();
+        let same = plan.scheduler == frame.options.scheduler && plan.strategy == frame.options.strategy;
         let adopt = egui::Button::new(RichText::new("adopt").small());
         let adopt = ui
-            .add_enabled(!is_chosen, adopt)
-            .on_hover_text("make this scheduler and strategy the choice; Undo takes it back");
+            .add_enabled(!same || device.is_some(), adopt)
+            .on_hover_text("make scheduler, strategy and device of this row the choice; Undo takes it back");
         if adopt.clicked() {
-            frame.send(Command::Adopt { scheduler: plan.scheduler.clone(), strategy: plan.strategy });
+            frame.send(Command::Adopt { scheduler: plan.scheduler.clone(), strategy: plan.strategy, device });
         }
-        let mut open = state.open == Some(at);
+        let mut open = state.open.as_ref() == Some(&row.name);
         let what = "bubbles and bytes against the baseline";
         if ui.toggle_value(&mut open, RichText::new("differences").small()).on_hover_text(what).changed() {
-            state.open = open.then_some(at);
+            state.open = open.then(|| row.name.clone());
         }
+        gone(ui, frame, &row.kind);
     });
+}
+
+/// A row that a person added can be taken away.
+fn gone(ui: &mut Ui, frame: &Frame<'_>, kind: &Kind) {
+    let command = match kind {
+        Kind::Way | Kind::Measured => return,
+        Kind::Device(key) => Command::RowOfDevice(key.clone()),
+        Kind::File(path) => Command::DropRow(path.clone()),
+    };
+    if ui.small_button("×").on_hover_text("take this row away").clicked() {
+        frame.send(command);
+    }
 }
 
 /// What of a run is another than in the baseline.
@@ -191,8 +228,19 @@ fn apart(ui: &mut Ui, frame: &Frame<'_>, way: &Way, base: &Way) {
     });
 }
 
-fn lanes(ui: &mut Ui, frame: &Frame<'_>, run: &Run, (view, axis, makespan): (View, &mut Axis, u64), height: f32) {
-    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width().max(60.0), height), Sense::hover());
+fn lanes(
+    ui: &mut Ui,
+    frame: &Frame<'_>,
+    (name, run): (&str, &Run),
+    (view, axis, makespan): (View, &mut Axis, u64),
+    rect: Rect,
+) {
+    let response = ui.interact(rect, ui.scope_id().with("lanes"), Sense::hover());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Group, true, format!("lanes of {name}")));
+    // Of many rows only those in sight cost anything.
+    if !ui.is_rect_visible(rect) {
+        return;
+    }
     let painter = ui.painter_at(rect);
     painter.rect_filled(rect, 2.0, frame.tokens.canvas);
     let layout = Layout::new(&run.lanes, view, rect);

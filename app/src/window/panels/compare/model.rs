@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::capture::Source;
 use engine::metrics::BubbleCause;
 use engine::units::{Bytes, Nanos};
+use engine::workload::BatchSpec;
 
 use crate::runs::compared::{Compared, Way};
 use crate::window::frame::Frame;
@@ -26,10 +27,13 @@ pub(super) enum Column {
     Issued,
     /// Attention CTAs.
     Ctas,
+    /// Name of the device.
+    Device,
 }
 
 impl Column {
-    pub(super) const ALL: [Self; 6] = [Self::Order, Self::Name, Self::Makespan, Self::Busy, Self::Issued, Self::Ctas];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Order, Self::Name, Self::Makespan, Self::Busy, Self::Issued, Self::Ctas, Self::Device];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -39,6 +43,7 @@ impl Column {
             Self::Busy => "busy",
             Self::Issued => "issued bytes",
             Self::Ctas => "CTAs",
+            Self::Device => "device",
         }
     }
 }
@@ -49,7 +54,7 @@ pub(super) struct Row {
     pub(super) about: Option<&'static str>,
 }
 
-/// Measured runs of the shown plan, those of earlier plans, then the simulated ways.
+/// Measured runs of the shown plan, those of earlier plans, captures, then the simulated ways and devices.
 pub(super) fn rows(frame: &Frame<'_>) -> Vec<Row> {
     let now = frame.shown.and_then(|shown| shown.measured.as_ref());
     let is_shown = |run: &Arc<_>| now.is_some_and(|now| Arc::ptr_eq(now, run));
@@ -65,10 +70,28 @@ pub(super) fn rows(frame: &Frame<'_>) -> Vec<Row> {
         };
         Row { way: kept.row(), about: Some(about) }
     });
-    measured.chain(frame.compared.iter().map(|way| Row { way: way.clone(), about: None })).collect()
+    let captures = frame.rows.captures.iter().map(|row| {
+        let batch = row.outcome.as_ref().ok().map(|way| &way.run.capture.batch);
+        let same = batch.zip(frame.shown).is_some_and(|(batch, shown)| is_same_work(batch, &shown.planned.spec));
+        Row {
+            way: row.clone(),
+            about: Some(if same { "a capture of this batch" } else { "a capture of another batch" }),
+        }
+    });
+    let ways = frame.compared.iter().map(|way| Row { way: way.clone(), about: None });
+    measured.chain(captures).chain(ways).collect()
+}
+
+/// Whether two batches are the same work, whatever they are called.
+fn is_same_work(one: &BatchSpec, other: &BatchSpec) -> bool {
+    (one.shape, &one.roots, &one.requests) == (other.shape, &other.roots, &other.requests)
 }
 
 impl Row {
+    fn device(&self) -> Option<&str> {
+        self.run().map(|way| way.run.capture.provenance.device_name.as_str())
+    }
+
     fn run(&self) -> Option<&Way> {
         self.way.outcome.as_ref().ok()
     }
@@ -79,7 +102,7 @@ pub(super) fn order(rows: &[Row], by: Column, descending: bool) -> Vec<usize> {
     let mut all: Vec<usize> = (0..rows.len()).collect();
     let figure = |at: usize| -> f64 {
         rows[at].run().map_or(0.0, |way| match by {
-            Column::Order | Column::Name => at as f64,
+            Column::Order | Column::Name | Column::Device => at as f64,
             Column::Makespan => way.run.times().median.as_f64(),
             Column::Busy => way.run.bubbles.busy_share(),
             Column::Issued => way.traffic.issued().as_f64(),
@@ -89,6 +112,7 @@ pub(super) fn order(rows: &[Row], by: Column, descending: bool) -> Vec<usize> {
     all.sort_by(|a, b| {
         let ordering = match by {
             Column::Name => rows[*a].way.name.cmp(&rows[*b].way.name),
+            Column::Device => rows[*a].device().cmp(&rows[*b].device()),
             _ => figure(*a).total_cmp(&figure(*b)),
         };
         let ordering = if descending { ordering.reverse() } else { ordering };

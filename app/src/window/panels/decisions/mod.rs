@@ -12,14 +12,14 @@ use engine::plan::LaunchPlan;
 use engine::units::counted;
 
 use self::model::Column;
-use self::model::{Row, amount, attempt, flip, flipped, order, rows};
+use self::model::{Flip, Row, amount, attempt, flip, flipped, order, rows};
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::timeline::playback::Moment;
 use crate::window::command::Command;
 use crate::window::commands::table::Action;
 use crate::window::frame::Frame;
-use crate::window::panels::parts::{empty, no_run};
+use crate::window::panels::parts::{empty, makespans, no_run};
 
 /// Most flipped choices that are named.
 const MOST: usize = 12;
@@ -42,6 +42,16 @@ struct Tried {
     what: String,
     plan: Arc<LaunchPlan>,
     run: Option<Arc<Run>>,
+    /// The choices that the plan after it has otherwise; found once for that.
+    flips: Option<(Arc<LaunchPlan>, Vec<Flip>)>,
+}
+
+impl Tried {
+    fn flips(&mut self, now: &Arc<LaunchPlan>) -> &[Flip] {
+        let own = self.flips.take().filter(|(of, _)| Arc::ptr_eq(of, now));
+        let found = own.unwrap_or_else(|| (Arc::clone(now), flipped(&self.plan.decisions, &now.decisions)));
+        &self.flips.insert(found).1
+    }
 }
 
 impl State {
@@ -68,7 +78,7 @@ impl State {
 
     fn attempt(&mut self, frame: &Frame<'_>, shown: &Shown, (what, command): (String, Command)) {
         let plan = Arc::clone(&shown.planned.plan);
-        self.tried = Some(Tried { what, plan, run: shown.front().cloned() });
+        self.tried = Some(Tried { what, plan, run: shown.front().cloned(), flips: None });
         frame.send(command);
     }
 }
@@ -87,7 +97,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     state.refresh(shown);
     header(ui, frame, shown, state);
     let plan = Arc::clone(&shown.planned.plan);
-    let picked = state.picked.and_then(|at| plan.decisions.get(at));
+    let picked = state.picked.filter(|_| !frame.is_picture).and_then(|at| plan.decisions.get(at));
     let below = if picked.is_some() { (ui.available_height() * 0.42).min(210.0) } else { 0.0 };
     let table = ui.available_height() - below;
     ui.push_id("table", |ui| {
@@ -114,41 +124,34 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State) {
             let met = shown.planned.plan.decisions.iter().filter(|decision| decision.is_forced()).count();
             let text = format!("{} by hand, {met} met by this plan", counted(forced as u64, "choice"));
             ui.label(RichText::new(text).color(t.warn));
-            if ui.small_button("leave all to the rules").clicked() {
+            if !frame.is_picture && ui.small_button("leave all to the rules").clicked() {
                 frame.send(Command::Unforce);
             }
         }
     });
-    let Some(tried) = state.tried.as_ref().filter(|tried| !Arc::ptr_eq(&tried.plan, &shown.planned.plan)) else {
+    let Some(tried) =
+        state.tried.as_mut().filter(|tried| !frame.is_picture && !Arc::ptr_eq(&tried.plan, &shown.planned.plan))
+    else {
         return;
     };
-    let flips = flipped(&tried.plan.decisions, &shown.planned.plan.decisions);
+    let beside =
+        tried.run.as_ref().zip(shown.front()).map(|(before, after)| format!(" · {}", makespans(before, after)));
+    let tried_what = tried.what.clone();
+    let flips = tried.flips(&shown.planned.plan);
     ui.horizontal_wrapped(|ui| {
-        let mut text = format!("tried {}: {}", tried.what, counted(flips.len() as u64, "flipped choice"));
-        if let (Some(before), Some(after)) = (&tried.run, shown.front()) {
-            text += &makespans(before, after);
-        }
+        let count = counted(flips.len() as u64, "flipped choice");
+        let text = format!("tried {tried_what}: {count}{}", beside.unwrap_or_default());
         ui.label(RichText::new(text).strong());
         if ui.small_button("Take it back").clicked() {
             frame.send(Command::Act(Action::Undo));
         }
-        for (what, old, new) in flips.iter().take(MOST) {
+        for Flip { what, old, new } in flips.iter().take(MOST) {
             ui.label(RichText::new(format!("{what}: {new}, before {old}")).color(t.faint).small());
         }
         if flips.len() > MOST {
             ui.label(RichText::new(format!("and {} more", flips.len() - MOST)).color(t.faint).small());
         }
     });
-}
-
-/// Both makespans; their difference only where both have the same source.
-fn makespans(before: &Run, after: &Run) -> String {
-    let (old, new) = (before.times().median, after.times().median);
-    if before.source() != after.source() {
-        return format!(" · makespan {old} {} before, {new} {} now", before.words(), after.words());
-    }
-    let change = (new.as_f64() / old.as_f64().max(1.0) - 1.0) * 100.0;
-    format!(" · makespan {new}, before {old} ({change:+.1} %, {})", after.words())
 }
 
 fn table(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, state: &mut State, height: f32) {

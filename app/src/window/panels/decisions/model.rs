@@ -201,7 +201,10 @@ pub(super) fn attempt(plan: &LaunchPlan, decision: &Decision, way: &Considered) 
             let child = decision.other?;
             Some(Command::Force(Forced::Sharing { child, split: what == "split" }))
         }
-        (Choice::Tile, Subject::Pack(pack)) => Some(Command::Force(Forced::Tile { pack, tile: tile_named(what)? })),
+        (Choice::Tile, Subject::Pack(pack)) => {
+            let tile = Tile::parse(what.strip_prefix("tile ")?)?;
+            Some(Command::Force(Forced::Tile { pack, tile }))
+        }
         (Choice::Launch | Choice::Fusion, _) => what
             .parse::<Strategy>()
             .map(Command::Strategy)
@@ -209,12 +212,6 @@ pub(super) fn attempt(plan: &LaunchPlan, decision: &Decision, way: &Considered) 
             .ok(),
         _ => None,
     }
-}
-
-/// `tile 64×128`.
-fn tile_named(text: &str) -> Option<Tile> {
-    let (m, n) = text.strip_prefix("tile ")?.split_once('×')?;
-    Some(Tile { m: m.parse().ok()?, n: n.parse().ok()? })
 }
 
 /// The edit that turns the constant of a decision just past where it flips, with its value.
@@ -225,14 +222,23 @@ pub(super) fn flip(decision: &Decision) -> Option<(f64, Command)> {
     Some((past, Command::SplitConstant(past)))
 }
 
-/// Choices that have another way now than before, with both.
-pub(super) fn flipped(before: &[Decision], after: &[Decision]) -> Vec<(String, String, String)> {
+/// A choice that has another way now than before.
+#[derive(Clone, Debug)]
+pub(super) struct Flip {
+    pub(super) what: String,
+    pub(super) old: String,
+    pub(super) new: String,
+}
+
+/// Choices that have another way now than before.
+pub(super) fn flipped(before: &[Decision], after: &[Decision]) -> Vec<Flip> {
     let key = |decision: &Decision| (decision.choice, decision.subject, decision.other);
     let way = |decision: &Decision| decision.taken().map_or_else(String::new, |way| way.what.to_string());
     let now: std::collections::BTreeMap<_, _> = after.iter().map(|decision| (key(decision), way(decision))).collect();
     let changed = before.iter().filter_map(|decision| {
         let (old, new) = (way(decision), now.get(&key(decision))?);
-        (old != *new).then(|| (format!("{} · {}", decision.choice.name(), decision.title()), old, new.clone()))
+        let what = || format!("{} · {}", decision.choice.name(), decision.title());
+        (old != *new).then(|| Flip { what: what(), old, new: new.clone() })
     });
     changed.collect()
 }

@@ -1,7 +1,6 @@
 //! All SMs at the moment: a cell each, a bar for each slot, as full as its CTA is done.
 
 use egui::{Align2, FontId, Rect, Sense, Stroke, StrokeKind, Ui, pos2, vec2};
-use engine::units::Nanos;
 
 use crate::runs::now::Now;
 use crate::runs::run::Run;
@@ -72,7 +71,7 @@ fn slot(
     let t = frame.tokens;
     let Some((entity, span)) = doing.span() else {
         let found = &run.lanes.lanes[lane];
-        let gap = run.gaps.at(found.sm, found.slot, time as u64).and_then(|at| run.gaps.all().get(at));
+        let gap = run.gaps.at(found.sm, found.slot, time as u64).and_then(|at| run.gaps.get(at));
         let colour = gap.map_or(t.line, |gap| bubbles::colour(t, gap.cause));
         painter.rect_filled(bar, 0.0, mix(t.canvas, colour, 0.18));
         return;
@@ -107,16 +106,10 @@ fn pointed(frame: &Frame<'_>, response: &egui::Response, run: &Run, (doing, lane
                 run.words()
             )
         }
-        None => match run.gaps.at(found.sm, found.slot, time as u64) {
-            Some(at) => {
+        None => match run.gaps.at(found.sm, found.slot, time as u64).and_then(|at| Some((at, run.gaps.get(at)?))) {
+            Some((at, gap)) => {
                 frame.link(response, Selection::Gap(run.source(), at));
-                let gap = run.gaps.all()[at];
-                format!(
-                    "{place}: free, {}\nfor {} ({})",
-                    gap.cause.about(),
-                    Nanos(gap.end.0 - gap.begin.0),
-                    run.words()
-                )
+                format!("{place}: free, {}\nfor {} ({})", gap.cause.about(), gap.length(), run.words())
             }
             None => format!("{place}: free"),
         },

@@ -2,6 +2,7 @@
 //! each SM does.
 
 mod grid;
+mod share;
 
 use std::sync::Arc;
 
@@ -22,10 +23,13 @@ use crate::window::selection::Selection;
 pub struct State {
     /// Where playback stands.
     pub playback: Playback,
+    /// Found once for a run, when a step first asks for them.
     events: Option<(Arc<Run>, Events)>,
+    paths: share::Paths,
 }
 
-fn front(shown: &Shown, sources: Sources) -> Option<&Arc<Run>> {
+/// The run that is played.
+pub fn front(shown: &Shown, sources: Sources) -> Option<&Arc<Run>> {
     shown.runs(sources).next()
 }
 
@@ -59,10 +63,16 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, (sources, range):
     let Some((shown, run)) = frame.shown.and_then(|shown| Some((shown, front(shown, sources)?))) else {
         return empty(ui, frame.tokens, no_run(frame));
     };
-    transport(ui, frame, shown, state, (sources, range));
+    if !frame.is_picture {
+        transport(ui, frame, shown, state, (sources, range));
+    }
+    if let Some(reason) = run.damage.of_spans() {
+        ui.label(RichText::new(format!("What is left is played: {reason}.")).color(frame.tokens.warn));
+    }
     match &frame.now {
+        Some(_) if run.lanes.end == 0 => empty(ui, frame.tokens, "There is no CTA left to play."),
         Some(now) => {
-            told(ui, frame, shown, run, now, state);
+            told(ui, frame, shown, run, now);
             grid::show(ui, frame, shown, run, now);
         }
         None => empty(ui, frame.tokens, "Play shows the scheduler's choices in their order, then each CTA on its SM."),
@@ -96,6 +106,9 @@ fn transport(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, o
         combo.response.labelled_by(label);
         ui.checkbox(&mut state.playback.repeats, "loop")
             .on_hover_text("over the range that is selected on the timeline, or the run");
+        if let Some(at) = state.playback.at {
+            share::menu(ui, frame, at, &mut state.paths);
+        }
         if state.playback.at.is_some() && ui.button("Off").on_hover_text("show the whole run again").clicked() {
             state.playback.at = None;
             state.playback.plays = false;
@@ -128,11 +141,10 @@ fn transport(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, o
             }
         }
     });
-    _ = frame;
 }
 
 /// The moment in words and figures.
-fn told(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, run: &Run, now: &Now, state: &State) {
+fn told(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, run: &Run, now: &Now) {
     let t = frame.tokens;
     match now.at {
         Moment::Choices(made) => {
@@ -143,21 +155,25 @@ fn told(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, run: &Run, now: &Now, sta
             ui.add(egui::Label::new(RichText::new(text)).wrap());
         }
         Moment::Time(time) => {
-            let (_, begun, bytes) = run.lanes.within(&run.capture.spans, 0..time.max(0.0) as u64);
+            let (spans, at) = (&run.capture.spans, time.max(0.0) as u64);
+            let (_, _, bytes) = run.lanes.within(spans, 0..at);
+            let (begun, last) = run.lanes.begun(spans, at);
             let busy = now.slots.iter().filter(|doing| doing.span().is_some()).count();
-            let last = state.events.as_ref().and_then(|(_, events)| Some((events.last(time)?, events.wave(time))));
             ui.horizontal_wrapped(|ui| {
                 ui.label(RichText::new(Nanos(time as u64).to_string()).strong());
                 ui.label(format!(
                     "{} begun · {busy} of {} slots busy · ≈ {} of KV asked for",
-                    counted(begun, "CTA"),
+                    counted(begun as u64, "CTA"),
                     now.slots.len(),
                     Bytes(bytes as u64)
                 ));
                 ui.label(RichText::new(run.words()).color(t.warn));
             });
-            if let Some((span, (wave, waves))) = last {
-                let found = run.capture.spans.get(span);
+            if let Some(span) = last {
+                let found = spans.get(span);
+                // A wave is as many CTAs as there are slots.
+                let slots = run.lanes.lanes.len().max(1);
+                let (wave, waves) = (begun.div_ceil(slots), spans.len().div_ceil(slots));
                 let what = match run.lanes.entities.get(span) {
                     Some(Entity::Pack(pack)) => format!("pack {}", pack.0),
                     Some(Entity::Merge) => "merge".to_owned(),

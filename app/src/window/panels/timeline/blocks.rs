@@ -12,6 +12,7 @@ use engine::units::counted;
 
 use crate::runs::damage;
 use crate::runs::run::Run;
+use crate::timeline::folds::Folds;
 use crate::timeline::layout::{Layout, View};
 
 /// Height of a title.
@@ -37,18 +38,18 @@ impl Block<'_> {
 }
 
 /// Parts `area` between the runs.
-pub(super) fn part<'a>(runs: &[&'a Arc<Run>], view: View, area: Rect) -> Vec<Block<'a>> {
+pub(super) fn part<'a>(runs: &[&'a Arc<Run>], view: View, area: Rect, folds: &Folds) -> Vec<Block<'a>> {
     let [run] = runs else {
         let height = (area.height() - BETWEEN * runs.len().saturating_sub(1) as f32) / runs.len().max(1) as f32;
         let place = |at: usize, run: &&'a Arc<Run>| {
             let top = area.top() + (height + BETWEEN) * at as f32;
             let title = Rect::from_min_max(pos2(area.left(), top), pos2(area.right(), top + TITLE));
             let lanes = Rect::from_min_max(title.left_bottom(), pos2(area.right(), top + height));
-            Block { run, title: Some(title), layout: Layout::new(&run.lanes, view, lanes) }
+            Block { run, title: Some(title), layout: Layout::folded(&run.lanes, view, lanes, folds) }
         };
         return runs.iter().enumerate().map(|(at, run)| place(at, run)).collect();
     };
-    vec![Block { run, title: None, layout: Layout::new(&run.lanes, view, area) }]
+    vec![Block { run, title: None, layout: Layout::folded(&run.lanes, view, area, folds) }]
 }
 
 /// The block at a height.
@@ -58,10 +59,10 @@ pub(super) fn at<'a, 'b>(blocks: &'b [Block<'a>], y: f32) -> Option<&'b Block<'a
 
 /// CTAs, SMs and how busy they are; of a damaged run what is left, and why the rest is not known.
 pub(super) fn content(run: &Run) -> String {
-    let (ctas, sms) = (damage::ctas(&run.capture, &run.damage), run.capture.provenance.sm_count);
+    let (ctas, sms) = (&run.told.ctas, run.capture.provenance.sm_count);
     if let Some(reason) = run.damage.of_spans() {
         return format!("{ctas} on {sms} SMs · slots busy {} ({reason})", damage::UNKNOWN);
     }
-    let slots = counted(u64::from(run.capture.slots_per_sm()), "slot");
+    let slots = counted(u64::from(run.told.slots_per_sm), "slot");
     format!("{ctas} on {sms} SMs × {slots} · slots busy {}", run.busy(1))
 }

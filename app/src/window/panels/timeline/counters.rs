@@ -6,7 +6,7 @@ use engine::capture::{Capture, CounterSeries};
 
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
-use crate::timeline::counters::{caption, rate};
+use crate::timeline::counters::{self, caption, is_share, rate};
 use crate::timeline::layout::Layout;
 use crate::window::frame::Frame;
 
@@ -16,10 +16,6 @@ const BETWEEN: f32 = 4.0;
 /// Room for the sentence under the rows.
 const CAPTION: f32 = 15.0;
 const SMALL: f32 = 10.5;
-
-fn is_share(series: &CounterSeries) -> bool {
-    series.unit == "share"
-}
 
 fn shares(capture: &Capture) -> Vec<&CounterSeries> {
     capture.counters.iter().filter(|series| is_share(series)).collect()
@@ -78,7 +74,7 @@ fn row(
         let colour = frame.tokens.entity([4, 5, 2, 7][(first_colour + index) % 4]);
         clipped.add(Shape::line(steps(series, layout, place, y), Stroke::new(1.5, colour)));
         let name = place.left_top() + vec2(-6.0, 2.0 + 14.0 * index as f32);
-        let text = series.name.replace("_active", "").replace('_', " ");
+        let text = counters::name(series);
         painter.text(name, Align2::RIGHT_TOP, text, FontId::proportional(SMALL), colour);
         let value = pointer_at.and_then(|x| value_at(series, layout.time(x)));
         at_cursor.extend(value.map(|value| (if is_share(series) { share(value) } else { rate(value) }, colour)));

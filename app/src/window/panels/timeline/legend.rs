@@ -1,12 +1,17 @@
-//! Named bubbles: the legend with each cause's share, their hatch, and the one under the pointer.
+//! Legends that act: what colours of CTAs and of bubbles mean, with their shares. A click looks at one alone.
 
 use egui::Color32;
 use egui::{ColorImage, Rect, RichText, Sense, TextureHandle, TextureOptions, TextureWrapMode, Ui, pos2, vec2};
 use engine::metrics::BubbleCause;
+use engine::plan::LaunchPlan;
+use engine::units::counted;
 
 use crate::runs::run::Run;
 use crate::theme::mix;
 use crate::timeline::bubbles::{PERIOD, colour};
+use crate::timeline::colour::tile_colour;
+use crate::timeline::lanes::Entity;
+use crate::timeline::only::Only;
 use crate::window::frame::Frame;
 
 /// The hatch: one diagonal that repeats.
@@ -18,8 +23,58 @@ pub(super) fn hatch(ui: &Ui) -> TextureHandle {
     ui.ctx().load_texture("hatch", ColorImage::new([side, side], pixels), options)
 }
 
+/// One entry: a click looks at it alone, another one at all again. Gives whether the pointer is on it.
+fn entry(ui: &mut Ui, (fill, text, about): (Color32, &str, &str), what: Only, only: &mut Option<Only>) -> bool {
+    let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
+    ui.painter().rect_filled(swatch, 2.0, fill);
+    let button = egui::Button::selectable(*only == Some(what), RichText::new(text).small());
+    let response = ui.add(button);
+    if response.clicked() {
+        *only = (*only != Some(what)).then_some(what);
+    }
+    let hovered = response.hovered();
+    response.on_hover_text(format!("{about}\nA click looks at it alone, another one at all again."));
+    hovered
+}
+
+/// What the colours of CTAs mean where they mean kinds or tiles, with how many there are of each.
+pub(super) fn of_ctas(ui: &mut Ui, frame: &Frame<'_>, (plan, run): (&LaunchPlan, &Run), only: &mut Option<Only>) {
+    let t = frame.tokens;
+    let [prefill, decode, both, merge] = run.told.roles;
+    let merging = (merge, "merge", t.merge, Only::Role(Entity::Merge));
+    let roles = if !frame.by_tile && !plan.prefill.is_empty() {
+        vec![
+            (prefill, "prefill", t.prefill, Only::Role(Entity::Prefill)),
+            (decode, "decode", t.decode, Only::Decode),
+            (both, "prefill and decode", t.both, Only::Role(Entity::Both)),
+            merging,
+        ]
+    } else {
+        vec![merging]
+    };
+    let tiles = if frame.by_tile { plan.tiles() } else { Vec::new() };
+    if tiles.is_empty() && roles.iter().all(|(count, ..)| *count == 0) {
+        return;
+    }
+    ui.horizontal_wrapped(|ui| {
+        for (tile, packs) in tiles {
+            let text = format!("tile {tile} · {}", counted(u64::from(packs), "pack"));
+            entry(ui, (tile_colour(t, tile), &text, "CTAs of packs with this tile."), Only::Tile(tile), only);
+        }
+        for (count, name, fill, what) in roles.into_iter().filter(|(count, ..)| *count > 0) {
+            let text = format!("{name} · {}", counted(count, "CTA"));
+            entry(ui, (fill, &text, "What these CTAs do."), what, only);
+        }
+    });
+}
+
 /// Busy and bubbles as one bar with their names and shares; returns the cause under the pointer.
-pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, run: &Run, named: bool) -> Option<BubbleCause> {
+pub(super) fn of_bubbles(
+    ui: &mut Ui,
+    frame: &Frame<'_>,
+    (run, named): (&Run, bool),
+    only: &mut Option<Only>,
+) -> Option<BubbleCause> {
     if let Some(reason) = run.damage.of_causes() {
         let text = format!("{}: busy time and bubbles by cause are not known: {reason}", run.source().name());
         ui.label(RichText::new(text).small().color(frame.tokens.warn));
@@ -27,16 +82,16 @@ pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, run: &Run, named: bool) -> 
     }
     let report = &run.bubbles;
     let busy = mix(frame.tokens.panel, frame.tokens.text, 0.75);
-    let mut parts = vec![(None, report.busy_share(), busy)];
     let bubbles = report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0);
-    parts.extend(
-        bubbles.map(|bubble| (Some(bubble.cause), report.share(bubble.slot_time), colour(frame.tokens, bubble.cause))),
-    );
+    let parts: Vec<_> = bubbles
+        .map(|bubble| (bubble.cause, report.share(bubble.slot_time), colour(frame.tokens, bubble.cause)))
+        .collect();
     let (bar, _) = ui.allocate_exact_size(vec2(ui.available_width(), 9.0), Sense::hover());
     let mut left = bar.left();
-    for (_, share, fill) in &parts {
-        let width = bar.width() * *share as f32;
-        ui.painter().rect_filled(Rect::from_min_size(pos2(left, bar.top()), vec2(width, bar.height())), 0.0, *fill);
+    let all = parts.iter().map(|(_, share, fill)| (*share, *fill));
+    for (share, fill) in std::iter::once((report.busy_share(), busy)).chain(all) {
+        let width = bar.width() * share as f32;
+        ui.painter().rect_filled(Rect::from_min_size(pos2(left, bar.top()), vec2(width, bar.height())), 0.0, fill);
         left += width;
     }
     let mut hovered = None;
@@ -44,17 +99,15 @@ pub(super) fn legend(ui: &mut Ui, frame: &Frame<'_>, run: &Run, named: bool) -> 
         if named {
             ui.label(RichText::new(run.words()).small().color(frame.tokens.warn));
         }
+        let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
+        ui.painter().rect_filled(swatch, 2.0, busy);
+        ui.label(RichText::new(format!("busy {:.1} %", report.busy_share() * 100.0)).small());
         for (cause, share, fill) in parts {
-            let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-            ui.painter().rect_filled(swatch, 2.0, fill);
-            let name = cause.map_or_else(|| "busy".to_owned(), |cause| cause.name().replace('-', " "));
-            let text = RichText::new(format!("{name} {:.1} %", share * 100.0)).small();
-            let response = ui.add(egui::Label::new(text).extend());
-            if let Some(cause) = cause {
-                hovered = if response.hovered() { Some(cause) } else { hovered };
-                response.on_hover_text(format!("{}\n{}", cause.about(), cause.remedy()));
+            let text = format!("{} {:.1} %", cause.words(), share * 100.0);
+            let about = format!("{}\n{}", cause.about(), cause.remedy());
+            if entry(ui, (fill, &text, &about), Only::Cause(cause), only) {
+                hovered = Some(cause);
             }
-            ui.add_space(4.0);
         }
     });
     hovered

@@ -22,14 +22,8 @@ pub(super) fn place_of(shown: &Shown, what: Selection) -> Option<(Source, Place)
             (source, span.begin, span.end, (span.sm, span.slot), format!("CTA {} of launch {}", span.cta, span.launch))
         }
         Selection::Gap(source, at) => {
-            let gap = *shown.run(source)?.gaps.all().get(at)?;
-            (
-                source,
-                gap.begin,
-                gap.end,
-                (gap.sm, gap.slot),
-                format!("{} on SM {}", gap.cause.name().replace('-', " "), gap.sm),
-            )
+            let gap = shown.run(source)?.gaps.get(at)?;
+            (source, gap.begin, gap.end, (gap.sm, gap.slot), format!("{} on SM {}", gap.cause.words(), gap.sm))
         }
         Selection::None | Selection::Node(_) | Selection::Pack(_) => return None,
     };

@@ -1,10 +1,10 @@
 //! What the colour of a node means.
 
 use egui::Color32;
-use engine::units::PackIdx;
 
 use super::layout::Item;
 use crate::theme::mix;
+use crate::timeline::colour::tile_colour;
 use crate::window::frame::Frame;
 
 /// What the colour of a node tells.
@@ -58,9 +58,9 @@ impl Colour {
             Self::Pack => plain,
             Self::Level => t.entity(item.depth),
             Self::Tile => {
-                let pack = shown.nodes_of_packs.iter().position(|node| *node == item.node).map(PackIdx::from);
+                let pack = shown.first_packs.get(item.node.at()).copied().flatten();
                 let tile = pack.and_then(|pack| shown.planned.plan.packs.get(pack.at())).map(|pack| pack.tile);
-                tile.map_or(t.idle, |tile| t.entity(tile.m.trailing_zeros() * 3 + tile.n.trailing_zeros()))
+                tile.map_or(t.idle, |tile| tile_colour(t, tile))
             }
             Self::Waste => {
                 let reads = shown.nodes.get(item.node.at()).map_or(1.0, engine::metrics::NodeTraffic::redundancy);

@@ -8,7 +8,7 @@ use engine::workload::BatchSpec;
 
 use super::layout::{Item, Layout};
 use super::strip::{Chunk, ChunkPart, Strip};
-use crate::document::drawing::{Path, Pick, Stroke};
+use crate::document::drawing::{self, Path, Pick, Stroke};
 
 /// Pixels at the lower and the right edge of a node that take hold of them.
 const EDGE: f32 = 6.0;
@@ -137,10 +137,9 @@ impl Drag {
 
     /// The mouse draws whole blocks; numbers that are typed can be any.
     fn whole(&self, item: &Item, tokens: u64) -> u64 {
-        let block = u64::from(self.spec.shape.block_size).max(1);
         // An edge that has hardly moved leaves the tokens as they are.
         let unmoved = self.layout.scale.tokens(item.place.height());
-        if tokens == unmoved { item.tokens } else { ((tokens + block / 2) / block).max(1) * block }
+        if tokens == unmoved { item.tokens } else { drawing::whole(tokens, drawing::block(&self.spec)) }
     }
 
     fn wider(&self, item: &Item, x: f32, alt: bool) -> Stroke {

@@ -2,7 +2,7 @@
 
 use engine::workload::BatchSpec;
 
-use crate::document::drawing::{Path, Pick, Stroke};
+use crate::document::drawing::{self, Path, Pick, Stroke};
 use crate::window::commands::table::Action;
 
 /// Tokens of a node that the keyboard makes, in blocks.
@@ -10,7 +10,7 @@ const NEW_BLOCKS: u64 = 8;
 
 /// The stroke of a key; none where the key is none of these, or nothing is picked for it.
 pub(super) fn stroke(action: Action, spec: &BatchSpec, picked: &[Pick], copy: u32) -> Option<Stroke> {
-    let block = u64::from(spec.shape.block_size).max(1);
+    let block = drawing::block(spec);
     let paths: Vec<Path> = picked.iter().filter_map(|pick| pick.path().cloned()).collect();
     let first = paths.first().cloned();
     let add = |under| Stroke::Add { under, tokens: block * NEW_BLOCKS, width: 1, copies: false };
@@ -40,10 +40,8 @@ pub(super) fn stroke(action: Action, spec: &BatchSpec, picked: &[Pick], copy: u3
         }
         Action::Indent => {
             let path = first.as_ref()?;
-            let mut steps = path.steps().to_vec();
-            let last = steps.last_mut()?;
-            *last = last.checked_sub(1)?;
-            Some(Stroke::Move { what: paths, under: Some(Path::of_steps(&steps)), copy: false })
+            let before = path.sibling(path.last().checked_sub(1)?);
+            Some(Stroke::Move { what: paths, under: Some(before), copy: false })
         }
         _ => None,
     }
@@ -83,11 +81,9 @@ pub(super) fn walk(spec: &BatchSpec, from: Option<&Pick>, step: Step) -> Option<
         (Pick::Node(path), Step::Up) => Pick::Node(path.parent()?),
         (Pick::Node(path), Step::Down) => Pick::Node(path.child(0)),
         (Pick::Node(path), Step::Left | Step::Right) => {
-            let mut steps = path.steps().to_vec();
-            let last = steps.last_mut()?;
-            *last = if step == Step::Left { last.checked_sub(1)? } else { *last + 1 };
-            let beside = Pick::Node(Path::of_steps(&steps));
-            if !beside.is_in(spec) && steps.len() == 1 { Pick::Request(0) } else { beside }
+            let at = if step == Step::Left { path.last().checked_sub(1)? } else { path.last() + 1 };
+            let beside = Pick::Node(path.sibling(at));
+            if !beside.is_in(spec) && path.parent().is_none() { Pick::Request(0) } else { beside }
         }
         (Pick::Request(0), Step::Left) => Pick::Node(Path::root(spec.roots.len().checked_sub(1)?)),
         (Pick::Request(at), Step::Left) => Pick::Request(at - 1),

@@ -66,8 +66,6 @@ pub(super) struct Item {
     pub(super) requests: u64,
     /// Requests that end at one copy.
     pub(super) ending: u32,
-    /// Whether other nodes continue from it.
-    pub(super) has_children: bool,
 }
 
 /// All rectangles, parents before children.
@@ -264,7 +262,6 @@ impl Walk<'_> {
             tokens: node.tokens,
             requests: own.requests,
             ending: node.ending(),
-            has_children: !node.children.is_empty(),
         });
     }
 }

@@ -44,11 +44,14 @@ const CAPTION: f32 = 18.0;
 pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
     let numbers = Numbers::of(frame.spec);
     state.follow(frame, &numbers);
-    header(ui, frame, state);
+    if !frame.is_picture {
+        header(ui, frame, state);
+    }
     let size = ui.available_size().max(vec2(80.0, 80.0));
     let (outer, response) = ui.allocate_exact_size(size, Sense::click_and_drag());
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Canvas, true, "prefix tree canvas"));
     let (canvas, under) = parts(frame, outer);
+    state.place = Some(canvas);
     let scale = match &state.drag {
         Some((drag, _)) => drag.layout.scale,
         None => layout::fit(frame.spec, &numbers, state.top.as_ref(), canvas),

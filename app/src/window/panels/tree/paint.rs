@@ -7,9 +7,10 @@ use super::hands::Drag;
 use super::layout::{Item, Layout};
 use super::state::{State, label};
 use super::strip::Strip;
-use crate::document::drawing::{Pick, Stroke};
+use crate::document::drawing::{self, Pick, Stroke};
 use crate::theme::mix;
 use crate::window::frame::Frame;
+use crate::window::panels::parts::makespans;
 
 /// Most accessibility nodes of the canvas, and the least size of what has one.
 const NAMED: usize = 200;
@@ -103,7 +104,11 @@ impl Painted<'_> {
                 painter.rect_stroke(chunk.place, 1.0, Line::new(2.0, t.accent), StrokeKind::Outside);
             }
         }
-        let text = if strip.chunks.is_empty() { "prefill: drag here for a chunk" } else { "prefill" };
+        let text = match (strip.chunks.is_empty(), self.frame.is_picture) {
+            (false, _) => "prefill",
+            (true, true) => "no prefill",
+            (true, false) => "prefill: drag here for a chunk",
+        };
         let place = strip.rect.right_bottom() - vec2(5.0, 2.0);
         painter.text(place, Align2::RIGHT_BOTTOM, text, FontId::proportional(10.5), t.faint);
     }
@@ -158,9 +163,7 @@ impl Painted<'_> {
             .fold(0, u64::saturating_add);
         let mut text = format!("{} · width: requests, height: √tokens", counted(requests, "request"));
         if let (Some(before), Some(now)) = (frame.ghost, frame.shown.and_then(|shown| shown.front())) {
-            let (before, after) = (before.times().median, now.times().median);
-            let change = (after.as_f64() / before.as_f64().max(1.0) - 1.0) * 100.0;
-            text = format!("makespan {after}, before {before} ({change:+.1} %), {} · {text}", now.words());
+            text = format!("{} · {text}", makespans(before, now));
         }
         let place = self.outer.left_bottom() + vec2(8.0, -4.0);
         painter.text(place, Align2::LEFT_BOTTOM, text, FontId::proportional(11.0), t.faint);
@@ -171,8 +174,7 @@ impl Painted<'_> {
 fn figures(stroke: &Stroke, drag: &Drag) -> String {
     match stroke {
         Stroke::Add { tokens, width, copies, .. } => {
-            let block = u64::from(drag.spec.shape.block_size).max(1);
-            let tokens = Tokens(((tokens + block / 2) / block).max(1) * block);
+            let tokens = Tokens(drawing::whole(*tokens, drawing::block(&drag.spec)));
             let requests = counted(u64::from(*width), "request");
             let how = if *copies { "each its own" } else { "that share them · Alt: each its own" };
             format!("{tokens} tokens × {requests} {how}")

@@ -1,5 +1,6 @@
 //! What is in the hand from frame to frame, and what keys do with it.
 
+use egui::Rect;
 use engine::units::NodeIdx;
 use engine::workload::BatchSpec;
 
@@ -35,6 +36,8 @@ pub struct State {
     pub(super) followed: Option<NodeIdx>,
     /// The canvas has the keyboard.
     pub(super) focused: bool,
+    /// Where it was drawn last.
+    pub(super) place: Option<Rect>,
 }
 
 /// What was said of the last stroke.
@@ -61,6 +64,11 @@ pub(super) fn label(spec: &BatchSpec, path: &Path) -> String {
 }
 
 impl State {
+    /// Where the canvas was drawn last; nowhere until then.
+    pub fn place(&self) -> Rect {
+        self.place.unwrap_or(Rect::NOTHING)
+    }
+
     /// Whether the canvas has the keyboard, so that arrows walk the tree.
     pub fn has_focus(&self) -> bool {
         self.focused

@@ -37,7 +37,6 @@ struct Progress<'a> {
     running: f64,
     waiting_for: usize,
     ready: f64,
-    end: f64,
     placed: bool,
     done: bool,
 }
@@ -66,17 +65,7 @@ impl<'a> Cohorts<'a> {
         let progress = |(at, order): (usize, &'a Order)| {
             let waiting_for = predecessors(plan, at).len();
             let ready = if waiting_for == 0 { host_time(device, at) + order.lead } else { f64::INFINITY };
-            Progress {
-                order,
-                run: 0,
-                begun: 0.0,
-                running: 0.0,
-                waiting_for,
-                ready,
-                end: 0.0,
-                placed: false,
-                done: false,
-            }
+            Progress { order, run: 0, begun: 0.0, running: 0.0, waiting_for, ready, placed: false, done: false }
         };
         Self {
             plan,
@@ -254,7 +243,6 @@ impl<'a> Cohorts<'a> {
 
     fn launch_done(&mut self, at: usize) {
         self.launches[at].done = true;
-        self.launches[at].end = self.now;
         self.start_dependents(at, Until::Done);
     }
 

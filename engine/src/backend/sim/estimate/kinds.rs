@@ -1,16 +1,18 @@
 //! Kinds of CTAs, and the order in which each launch begins them.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
+use crate::backend::sim::memory::LEAST_EXPOSURE;
+use crate::backend::sim::run;
 use crate::backend::sim::runs_on::RunsOn;
-use crate::plan::{Launch, LaunchKind, LaunchPlan, PlannedPack};
+use crate::plan::{LaunchKind, LaunchPlan, PlannedPack};
 use crate::tile::Tile;
 use crate::units::{NodeIdx, PackIdx};
 use crate::workload::PrefixTree;
 
-/// The least part of its time that a CTA waits for HBM, as in the simulator.
-const LEAST_EXPOSURE: f64 = 0.02;
 /// Hits are told apart in so many steps.
 const HITS: f64 = 16.0;
 /// Token counts are told apart by a 32nd.
@@ -62,22 +64,22 @@ type Key = (Tile, u32, u64, u32, u64);
 impl Kinds {
     pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, model: &CostModel<'_>) -> Option<Self> {
         let readings = Readings::of(plan, tree);
-        let written = super::super::run::written(plan);
+        let written = run::written(plan);
         let mut kinds = Self { all: Vec::new(), orders: Vec::new(), of_pack: Vec::new() };
         for (at, launch) in plan.launches.iter().enumerate() {
-            let share = share(model, plan, launch);
+            let on = model.runs_on(plan, launch);
+            let share = 1.0 / f64::from(model.ctas_per_sm(launch.kind, on) * model.device.sm_count);
             let runs = match launch.kind {
                 LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                    kinds.attention(plan, at, model, &readings, &written)
+                    kinds.attention(plan, at, (model, on), &readings, &written)
                 }
                 LaunchKind::Merge => {
-                    let partials = plan.merge.merged_queries().map(|query| (plan.merge.of(query).len() as u32, true));
-                    kinds.merges(at, model, partials, |partials, _| model.merge_cta(partials, 1.0))
+                    let partials = plan.merge.merged_queries().map(|query| plan.merge.of(query).len() as u32);
+                    kinds.merges(at, model, partials.map(|partials| model.merge_cta(partials, 1.0)))
                 }
                 LaunchKind::MergeRound(round) => {
                     let round = &plan.merge.rounds[round as usize];
-                    let rows = (0..round.rows()).map(|row| (row as u32, round.finishes[row]));
-                    kinds.merges(at, model, rows, |row, _| model.round_cta(round, row as usize, 1.0))
+                    kinds.merges(at, model, (0..round.rows()).map(|row| model.round_cta(round, row, 1.0)))
                 }
                 _ => return None,
             };
@@ -90,13 +92,12 @@ impl Kinds {
         &mut self,
         plan: &LaunchPlan,
         at: usize,
-        model: &CostModel<'_>,
+        (model, on): (&CostModel<'_>, RunsOn),
         readings: &Readings<'_>,
         written: &[f64],
     ) -> Vec<(u32, f64)> {
         let launch = &plan.launches[at];
         let persistent = launch.kind.is_persistent();
-        let on = model.runs_on(plan, launch);
         if persistent {
             self.of_pack = vec![0; plan.packs.len()];
         }
@@ -123,17 +124,10 @@ impl Kinds {
     }
 
     /// Rows of a merge kernel, by their partials.
-    fn merges(
-        &mut self,
-        at: usize,
-        model: &CostModel<'_>,
-        rows: impl Iterator<Item = (u32, bool)>,
-        work: impl Fn(u32, bool) -> MainLoop,
-    ) -> Vec<(u32, f64)> {
+    fn merges(&mut self, at: usize, model: &CostModel<'_>, rows: impl Iterator<Item = MainLoop>) -> Vec<(u32, f64)> {
         let mut known: FxHashMap<(u64, u64), u32> = FxHashMap::default();
         let mut runs = Vec::new();
-        for (row, finishes) in rows {
-            let work = work(row, finishes);
+        for work in rows {
             let kind = *known.entry((work.time.to_bits(), work.moved.to_bits())).or_insert_with(|| {
                 // All but the first CTAs of an SM have the launch behind them.
                 let fixed = model.device.sim.idle_latency.as_f64() + model.store(work.dram_write);
@@ -200,22 +194,6 @@ fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
     }
 }
 
-/// Part of the GPU that a CTA of a launch takes.
-fn share(model: &CostModel<'_>, plan: &LaunchPlan, launch: &Launch) -> f64 {
-    let device = model.device;
-    let on = model.runs_on(plan, launch);
-    if launch.kind.is_persistent() {
-        return 1.0 / f64::from(model.workers_per_sm(launch.kind, on) * device.sm_count);
-    }
-    let need = model.footprint_of_launch(launch.kind, on);
-    let by = |have: f64, need: f64| if need > 0.0 { (have / need).floor() } else { f64::INFINITY };
-    let held = by(device.shared_per_sm.as_f64(), need.shared as f64)
-        .min(by(f64::from(device.registers_per_sm), f64::from(need.registers)))
-        .min(by(f64::from(device.warps_per_sm), f64::from(need.warps)))
-        .min(f64::from(device.ctas_per_sm));
-    1.0 / (held.max(1.0) * f64::from(device.sm_count))
-}
-
 /// The leading bits of a token count.
 fn coarse(tokens: u64) -> u64 {
     let below = (u64::BITS - tokens.leading_zeros()).saturating_sub(TOKEN_BITS + 1);
@@ -240,7 +218,8 @@ impl<'a> Readings<'a> {
     fn of(plan: &'a LaunchPlan, tree: &'a PrefixTree) -> Self {
         let mut of_node = vec![0.0; tree.nodes.len()];
         for (pack, times) in plan.packs.iter().zip(plan.reads_of_packs()) {
-            for (node, tokens) in parts(plan, tree, pack) {
+            for (node, tokens) in plan.reach(pack, tree) {
+                let tokens = (tokens.end - tokens.start) as f64;
                 of_node[node.at()] += times as f64 * tokens / tree.node(node).tokens.as_f64().max(1.0);
             }
         }
@@ -249,28 +228,10 @@ impl<'a> Readings<'a> {
 
     /// Part of a pack's tokens that comes from HBM.
     fn unique(&self, pack: &PlannedPack) -> f64 {
-        let once = |(node, tokens): (NodeIdx, f64)| tokens / self.of_node[node.at()].max(1.0);
-        let tokens: f64 = parts(self.plan, self.tree, pack).map(once).sum();
+        let once = |(node, tokens): (NodeIdx, Range<u64>)| {
+            (tokens.end - tokens.start) as f64 / self.of_node[node.at()].max(1.0)
+        };
+        let tokens: f64 = self.plan.reach(pack, self.tree).map(once).sum();
         (tokens / pack.tokens.as_f64().max(1.0)).min(1.0)
     }
-}
-
-/// The nodes of a pack, from the deepest up, with how many of its tokens are of each.
-fn parts<'a>(
-    plan: &'a LaunchPlan,
-    tree: &'a PrefixTree,
-    pack: &PlannedPack,
-) -> impl Iterator<Item = (NodeIdx, f64)> + 'a {
-    let block = u64::from(plan.shape.block_size);
-    let begin = u64::from(pack.blocks_begin) * block;
-    let end = begin + pack.tokens.0;
-    let mut at = Some(pack.node);
-    std::iter::from_fn(move || {
-        let idx = at?;
-        let node = tree.node(idx);
-        let of_node = u64::from(node.blocks.start) * block;
-        at = if of_node <= begin { None } else { node.parent };
-        let (from, to) = (of_node.max(begin), (of_node + node.tokens.0).min(end));
-        Some((idx, to.saturating_sub(from) as f64))
-    })
 }

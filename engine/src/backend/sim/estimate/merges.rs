@@ -13,10 +13,7 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     if kinds.of_pack.is_empty() || plan.merge.max_partials() < 2 {
         return Vec::new();
     }
-    let mut pack_of_slot = vec![0_u32; plan.queries.len()];
-    for (at, pack) in (0_u32..).zip(&plan.packs) {
-        pack_of_slot[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize].fill(at);
-    }
+    let pack_of_slot = plan.packs_of_slots();
     let fold = model.device.merge_kernel.map_or(0, |kernel| kernel.fold);
     let heads = f64::from(plan.shape.kv_heads);
     let (mut sums, mut most) = (vec![0.0; kinds.all.len()], vec![0.0_f64; kinds.all.len()]);
@@ -29,11 +26,11 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     for query in plan.merge.merged_queries() {
         let partials = plan.merge.of(query).len();
         let Some((last, before)) = last_two(plan, kinds, &pack_of_slot, ends, query) else { continue };
-        let kind = kinds.of_pack[last as usize] as usize;
+        let kind = kinds.of_pack[last.at()] as usize;
         if partials as u32 <= fold && before <= ends[kind] - kinds.all[kind].alone() {
             continue;
         }
-        let pack = plan.pack(PackIdx::from(last as usize));
+        let pack = plan.pack(last);
         let whole =
             *known.entry((kind as u32, partials)).or_insert_with(|| merging(partials, pack, pack.queries_len as usize));
         let ctas = heads / f64::from(pack.heads.max(1));
@@ -53,12 +50,12 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
 fn last_two(
     plan: &LaunchPlan,
     kinds: &Kinds,
-    pack_of_slot: &[u32],
+    pack_of_slot: &[PackIdx],
     ends: &[f64],
     query: QueryIdx,
-) -> Option<(u32, f64)> {
-    let key = |pack: u32| (ends[kinds.of_pack[pack as usize] as usize], plan.packs[pack as usize].queries_len);
-    let mut last: Option<u32> = None;
+) -> Option<(PackIdx, f64)> {
+    let key = |pack: PackIdx| (ends[kinds.of_pack[pack.at()] as usize], plan.pack(pack).queries_len);
+    let mut last: Option<PackIdx> = None;
     let mut before = 0.0_f64;
     for slot in plan.merge.of(query) {
         let pack = pack_of_slot[*slot as usize];

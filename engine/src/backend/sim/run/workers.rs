@@ -63,7 +63,7 @@ impl Simulation<'_> {
             }
         }
         let pack = self.plan.pack(work.pack);
-        let tile = self.model.compiled(pack.tile, work.kv_heads, self.runs_on[span.launch as usize]);
+        let tile = self.model.compiled(pack.tile, pack.heads, self.runs_on[span.launch as usize]);
         (!merged.is_empty())
             .then(|| self.model.inline_merge(&merged, (tile, work.kv_heads), hits / merged.len() as f64))
     }

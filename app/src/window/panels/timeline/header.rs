@@ -1,0 +1,77 @@
+//! What stands over the lanes: makespans, which runs are shown, and what colours CTAs.
+
+use std::sync::Arc;
+
+use egui::{RichText, Ui};
+use engine::capture::Source;
+
+use super::blocks;
+use super::state::State;
+use crate::runs::headline;
+use crate::runs::run::Run;
+use crate::runs::shown::{Shown, Sources};
+use crate::window::command::Command;
+use crate::window::commands::table::Action;
+use crate::window::frame::Frame;
+use crate::window::panels::figures;
+use crate::window::panels::parts::percent_of;
+
+pub(super) fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], state: &mut State) {
+    ui.horizontal_wrapped(|ui| {
+        for run in runs {
+            makespan(ui, frame, run);
+        }
+        if let [measured, simulated] = runs {
+            let off = percent_of(simulated.times().median, measured.times().median);
+            let text = RichText::new(format!("the simulator is {off} off")).color(frame.tokens.accent);
+            ui.label(text).on_hover_text("simulated makespan over the median of the measured ones (derived)");
+        }
+        if let [run] = runs {
+            let text = RichText::new(blocks::content(run)).color(frame.tokens.faint);
+            ui.label(text).on_hover_text(run.damage.of_spans().unwrap_or_default());
+        }
+        if shown.measured.is_some() && shown.simulated.is_some() {
+            ui.label("show");
+            for (sources, name) in [
+                (Sources::Both, "both"),
+                (Sources::Only(Source::Measured), "measured only"),
+                (Sources::Only(Source::Simulated), "simulated only"),
+            ] {
+                ui.selectable_value(&mut state.sources, sources, name);
+            }
+        }
+        let mut by_tile = frame.by_tile;
+        ui.label("colour");
+        ui.selectable_value(&mut by_tile, false, "pack");
+        ui.selectable_value(&mut by_tile, true, "tile");
+        if by_tile != frame.by_tile {
+            frame.send(Command::Act(Action::Colour));
+        }
+        if ui.button("Fit").clicked() {
+            frame.send(Command::Act(Action::Fit));
+        }
+        let folds = egui::Button::new("All SMs alike");
+        let about = "take back which SMs were folded or unfolded by a click on their names";
+        if ui.add_enabled(!state.folds.is_empty(), folds).on_hover_text(about).clicked() {
+            state.folds.clear();
+        }
+    });
+}
+
+/// The makespan of a run with its source; where measured, with count and spread, and with the length of the traced
+/// run that the lanes show.
+fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
+    ui.label(RichText::new(format!("makespan {}", headline::makespan(&run.capture))).strong());
+    ui.label(RichText::new(run.words()).color(frame.tokens.warn));
+    if run.source() == Source::Measured {
+        let hover = figures::of_measured(run)
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        ui.label(RichText::new(headline::spread(&run.capture)).color(frame.tokens.faint)).on_hover_text(hover);
+    }
+    if let Some(traced) = run.lanes_are_of() {
+        ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
+    }
+}

@@ -1,0 +1,117 @@
+//! Names: of CTAs inside them, and of SMs beside them, where a click folds an SM or unfolds it.
+
+use egui::{Align2, FontId, Painter, Rect, Sense, Ui, vec2};
+use engine::units::counted;
+
+use super::blocks::{self, Block};
+use super::regions::Regions;
+use super::state::State;
+use crate::runs::damage;
+use crate::runs::shown::Shown;
+use crate::timeline::folds::{Folds, NAMED};
+use crate::timeline::layout::Layout;
+use crate::window::frame::Frame;
+
+/// Widths from which a CTA carries its number, that it is one, and its pack and tile.
+const SHORT_NAME: f32 = 30.0;
+const MIDDLE_NAME: f32 = 60.0;
+const LONG_NAME: f32 = 140.0;
+/// Least height between two names of SMs.
+const APART: f32 = 13.0;
+
+/// Names inside CTAs, where there is room.
+pub(super) fn of_ctas(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
+    let tall = |lane: usize| layout.lane_height(lane) >= NAMED;
+    if !layout.visible().any(tall) {
+        return;
+    }
+    let font = FontId::proportional(10.5);
+    layout.pieces(&run.lanes, &run.capture.spans, |_, piece, rect| {
+        if rect.width() < SHORT_NAME || rect.height() < NAMED - 1.0 || piece.count > 1 {
+            return;
+        }
+        let cta = run.capture.spans.cta[piece.first];
+        let pack = piece.entity.pack();
+        let tile = pack.and_then(|pack| shown.planned.plan.packs.get(pack.at())).map(|pack| pack.tile);
+        let text = match (pack, tile) {
+            (Some(pack), Some(tile)) if rect.width() >= LONG_NAME => format!("CTA {cta} · pack {} · {tile}", pack.0),
+            _ if rect.width() >= MIDDLE_NAME => format!("CTA {cta}"),
+            _ => cta.to_string(),
+        };
+        let lit = !frame.selected.draws_others_back() || frame.lights(shown, piece.entity);
+        let colour = if lit { frame.tokens.on(frame.entity_colour(shown, piece.entity)) } else { frame.tokens.faint };
+        let place = rect.left_center() + vec2(4.0, 0.0);
+        painter.with_clip_rect(rect.intersect(layout.rect)).text(
+            place,
+            Align2::LEFT_CENTER,
+            text,
+            font.clone(),
+            colour,
+        );
+    });
+}
+
+/// Names of the SMs, as many as have room; those that were folded or unfolded by hand in front.
+pub(super) fn of_sms(painter: &Painter, frame: &Frame<'_>, (layout, folds): (&Layout, &Folds), regions: &Regions) {
+    let firsts = || layout.visible().step_by(layout.slots).map(|lane| (lane, lane / layout.slots));
+    let by_hand = |sm: usize| folds.of(sm as u32);
+    let mut taken: Vec<f32> = Vec::new();
+    let (own, others): (Vec<_>, Vec<_>) = firsts().partition(|(_, sm)| by_hand(*sm).is_some());
+    for (lane, sm) in own.into_iter().chain(others) {
+        let y = layout.top(lane) + (layout.row(sm).height / 2.0).clamp(6.0, 8.0);
+        if taken.iter().any(|other| (other - y).abs() < APART) {
+            continue;
+        }
+        taken.push(y);
+        let (sign, colour) = match by_hand(sm) {
+            Some(true) => ("v ", frame.tokens.text),
+            Some(false) => ("> ", frame.tokens.text),
+            None => ("", frame.tokens.faint),
+        };
+        let place = egui::pos2(regions.gutter.right() - 6.0, y);
+        painter.text(place, Align2::RIGHT_CENTER, format!("{sign}SM {sm}"), FontId::proportional(10.5), colour);
+    }
+}
+
+/// A click beside an SM folds it, or unfolds it.
+pub(super) fn clicks(ui: &Ui, blocks: &[Block<'_>], regions: &Regions, state: &mut State) {
+    let response = ui.interact(regions.gutter, ui.scope_id().with("names of SMs"), Sense::click());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Group, true, "names of SMs"));
+    let pointed = response.hover_pos().or(response.interact_pointer_pos());
+    let found = pointed.and_then(|pos| {
+        let layout = &blocks::at(blocks, pos.y)?.layout;
+        Some((layout.lane_at(pos.y)? / layout.slots, layout))
+    });
+    let Some((sm, layout)) = found else { return };
+    let is_strip = layout.row(sm).is_strip;
+    if response.clicked() {
+        state.folds.toggle(sm as u32, is_strip);
+    }
+    let does = if is_strip { "unfolds it into its slots" } else { "folds it into a strip" };
+    response.on_hover_text_at_pointer(format!("SM {sm}: a click {does}"));
+}
+
+/// An accessibility node for each SM on the screen.
+pub(super) fn nodes(ui: &Ui, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
+    for first in layout.visible().step_by(layout.slots) {
+        let lanes = &run.lanes.lanes[first..(first + layout.slots).min(run.lanes.lanes.len())];
+        let Some(lane) = lanes.first() else { break };
+        let ctas: usize = lanes.iter().map(|lane| lane.spans.len()).sum();
+        let busy: u64 = lanes.iter().map(|lane| lane.busy).sum();
+        let share = busy as f64 / (run.lanes.end.max(1) * lanes.len() as u64) as f64;
+        let (busy, ctas) = (damage::busy(share, 0, &run.damage), counted(ctas as u64, "CTA"));
+        let top = layout.top(first);
+        let height = layout.row(first / layout.slots).height;
+        let rect = Rect::from_x_y_ranges(layout.rect.x_range(), top..=top + height).intersect(layout.rect);
+        if rect.height() <= 0.0 {
+            continue;
+        }
+        let response = ui.interact(rect, ui.scope_id().with(("sm", run.source().name(), lane.sm)), Sense::hover());
+        let (sm, source) = (lane.sm, run.words());
+        response.widget_info(|| {
+            egui::WidgetInfo::labeled(egui::Role::Group, true, format!("SM {sm}: {ctas}, busy {busy} ({source})"))
+        });
+    }
+}

@@ -1,0 +1,118 @@
+//! What merges cost: in a kernel of their own, as a system prescribes them, and in a persistent worker.
+//!
+//! ```text
+//! kernel    ⌈query heads / (heads of a warp · warps)⌉ rounds of ⌈partials / those asked for at once⌉ trips
+//! worker    the warps that share 16 rows of a tile merge those rows, as many of them at once, likewise
+//! ```
+
+use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
+use crate::plan::MergeRound;
+use crate::tile::{CtaShape, MERGE_IN_FLIGHT, Tile};
+use crate::units::{Bytes, Nanos};
+
+/// A merge kernel that the device table does not know: warps and registers of a CTA.
+const MERGE_WARPS: u32 = 4;
+const MERGE_REGISTERS: u32 = 64;
+
+/// Rows of a decode tile that the same warps compute.
+const ROWS_OF_UNIT: u32 = 16;
+
+impl CostModel<'_> {
+    /// What a CTA of the merge kernel takes.
+    pub(super) fn merge_kernel_cta(&self) -> CtaShape {
+        let (registers, warps) = self.device.merge_kernel.map_or((MERGE_REGISTERS, MERGE_WARPS), |kernel| {
+            (kernel.registers_d64.filter(|_| self.shape.head_dim <= 64).unwrap_or(kernel.registers), kernel.warps)
+        });
+        CtaShape { warps, registers, shared: Bytes(0) }
+    }
+
+    /// A merge CTA: one query over all query heads, of whose partials the fraction `hit` is found in L2.
+    pub(super) fn merge_cta(&self, partials: u32, hit: f64) -> MainLoop {
+        let loaded = self.shape.partial_bytes().as_f64() * f64::from(partials);
+        Self::merging(loaded, self.shape.query_bytes(), (self.trips(partials, loaded), self.merge_trip()), hit)
+    }
+
+    /// Trips to memory of a CTA that merges one query over all query heads: `loaded` bytes.
+    fn trips(&self, partials: u32, loaded: f64) -> f64 {
+        match self.device.merge_kernel {
+            Some(kernel) => {
+                let rounds = self.shape.query_heads.div_ceil((kernel.heads * kernel.warps).max(1));
+                f64::from(rounds * kernel.trips(partials, self.shape.head_dim))
+            }
+            None => loaded / MERGE_IN_FLIGHT,
+        }
+    }
+
+    /// A CTA of a prescribed merge: one row, of whose partials the fraction `hit` is found in L2.
+    pub(super) fn round_cta(&self, round: &MergeRound, row: usize, hit: f64) -> MainLoop {
+        let partials = round.row(row).len();
+        let loaded = self.shape.partial_bytes_as(round.reads).as_f64() * partials as f64;
+        let finishes = round.finishes[row];
+        let written = if finishes { self.shape.query_bytes() } else { self.shape.partial_bytes_as(round.writes) };
+        Self::merging(loaded, written, (self.trips(partials as u32, loaded), self.merge_trip()), hit)
+    }
+
+    /// One trip to memory of the merge kernel.
+    fn merge_trip(&self) -> Nanos {
+        let sim = &self.device.sim;
+        if self.device.merge_kernel.is_some() { sim.merge_trip } else { sim.l2_latency }
+    }
+
+    /// `loaded` bytes of partials in so many trips to memory, one after another.
+    fn merging(loaded: f64, written: Bytes, (trips, trip): (f64, Nanos), hit: f64) -> MainLoop {
+        let latency = trip.as_f64();
+        let time = (trips * latency).max(latency);
+        let dram_write = written.as_f64();
+        let dram_read = loaded * (1.0 - hit);
+        let moved = loaded + dram_write;
+        let waits = Waits { l2: 0.0, hbm: time };
+        MainLoop {
+            time,
+            unchained: time,
+            first_tile: latency,
+            dram_read,
+            dram_write,
+            moved,
+            tensor: 0.0,
+            warps: 0.0,
+            waits,
+        }
+    }
+
+    /// What a worker that stays on its SM merges: for each (query, KV head) of `heads_of_cta` heads, its partials. The
+    /// fraction `hit` of them is found in L2.
+    ///
+    /// The warps that share 16 rows of a tile merge those rows, so the rows of a query that fills none of them leave the
+    /// other warps idle.
+    pub(super) fn inline_merge(&self, merged: &[u32], cta: (Tile, u32), hit: f64) -> MainLoop {
+        let (tile, heads_of_cta) = cta;
+        let heads = f64::from(self.shape.kv_heads);
+        let loaded: f64 =
+            merged.iter().map(|partials| self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads).sum();
+        let trips = match self.device.merge_kernel {
+            Some(kernel) => {
+                let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
+                let rows = merged.len() as u32 * self.shape.group();
+                // A head by itself has its warps, or all heads share the four.
+                let warps = if heads_of_cta > 1 { 1 } else { (64 / tile.m.max(16)).max(1) };
+                let of_unit = rows.div_ceil(heads_of_cta.max(1)).min(ROWS_OF_UNIT);
+                let rounds = of_unit.div_ceil(kernel.heads.max(1) * warps);
+                let most = merged.iter().map(trips).max().unwrap_or(0);
+                let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
+                f64::from(most) + f64::from(rounds.saturating_sub(1)) * mean
+            }
+            None => merged
+                .iter()
+                .map(|partials| {
+                    (self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads / MERGE_IN_FLIGHT).max(1.0)
+                })
+                .sum(),
+        };
+        let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
+        let sim = &self.device.sim;
+        let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip() };
+        let merging = Self::merging(loaded, Bytes(written as u64), (trips, trip), hit);
+        let arrival = sim.worker_arrival.as_f64();
+        MainLoop { time: merging.time + arrival, unchained: merging.unchained + arrival, ..merging }
+    }
+}
