@@ -31,7 +31,7 @@ impl Fake {
         let test = format!("gpu_faults::{test}");
         let this = std::env::current_exe().unwrap();
         let mut program = Self::put(folder.path(), Command::new(this));
-        let ran = program.args([&test, "--exact", "--nocapture"]).output().unwrap();
+        let ran = crate::program::output(program.args([&test, "--exact", "--nocapture"]));
         let told = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         assert!(ran.status.success() && told[0].contains("1 passed"), "{test} with the fake driver: {told:#?}");
         None
@@ -238,11 +238,12 @@ fn cancelled_soon() -> Cancel {
 fn a_kernel_that_does_not_end_keeps_nobody_who_cancels() {
     let Some(fake) = Fake::of("a_kernel_that_does_not_end_keeps_nobody_who_cancels") else { return };
     for way in Way::all() {
-        let calls = calls(&fake, &way);
-        for call in (40..calls).step_by(calls as usize / 6) {
-            fake.tell(&format!("hang {call}"));
+        calls(&fake, &way);
+        let launches = fake.saw("launches");
+        for launch in (1..=launches).step_by(launches as usize / 6) {
+            fake.tell(&format!("hang {launch}"));
             let cancelled = way.whole(&cancelled_soon());
-            assert!(matches!(cancelled, Err(Error::Cancelled)), "call {call} of {calls}: {cancelled:?}");
+            assert!(matches!(cancelled, Err(Error::Cancelled)), "launch {launch} of {launches}: {cancelled:?}");
         }
         fake.tell("");
         assert!(way.whole(&Cancel::default()).is_ok(), "once the kernel has ended the GPU is there again");

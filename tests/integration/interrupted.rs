@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use crate::calibrated::bench_of_a_slower_gpu;
-use crate::program::{Ran, command_in, fixture};
+use crate::program::{Ran, command_in, fixture, output_of, started};
 
 /// For a machine that is busy with other tests; alone it is half a second.
 const BOUND: Duration = Duration::from_secs(10);
@@ -46,15 +46,29 @@ fn wait_for_work(child: &mut Child) {
     assert_eq!(child.try_wait().unwrap(), None, "the program ended before it was asked to");
 }
 
+/// The command with every signal as a terminal hands it on: what runs tests in the background may ignore some, and
+/// those would be ignored here too.
+fn taking_signals(command: &Command) -> Command {
+    let mut env = Command::new("env");
+    env.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+    env.current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => env.env(name, value),
+            None => env.env_remove(name),
+        };
+    }
+    env
+}
+
 /// Starts the program, sends it a signal while it works, and says how it ended.
 fn interrupt(folder: &Path, signal: &str, args: &[&str]) -> Ran {
-    let mut command = command_in(folder, args);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = started(&mut taking_signals(&command_in(folder, args)));
     wait_for_work(&mut child);
     let kill = format!("kill -{signal} {}", child.id());
     let start = Instant::now();
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child);
     let took = start.elapsed();
     println!("{signal}: {args:?} ended in {} ms", took.as_millis());
     assert!(took < BOUND, "{args:?} took {took:?} to end");

@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::LazyLock;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{LazyLock, mpsc};
+use std::time::Duration;
 
 /// The program beside this test: `target/<profile>/packscope`. It is built here once a run, so that
 /// the tests never drive an older one; where nothing has changed that takes a moment.
@@ -20,6 +21,10 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     program
 });
 
+/// What no call of the program takes, however busy the machine: past it the call is ended, so that a test which
+/// waits for it fails and says so.
+const PATIENCE: Duration = Duration::from_mins(5);
+
 /// What a call of the program gave.
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -31,7 +36,7 @@ impl Ran {
     pub(crate) fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let ran = Self {
-            code: output.status.code().expect("ended by a signal"),
+            code: output.status.code().expect("ended by a signal, or by the tests for taking minutes"),
             stdout: text(output.stdout),
             stderr: text(output.stderr),
         };
@@ -69,7 +74,7 @@ pub(crate) fn command_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Command {
 pub(crate) fn shell_in(folder: &Path, script: &str, args: &[&str]) -> Ran {
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh"]).arg(&*PROGRAM);
-    Ran::of(without_display(shell, folder, args).output().unwrap())
+    Ran::of(output(&mut without_display(shell, folder, args)))
 }
 
 fn without_display(mut command: Command, folder: &Path, args: &[impl AsRef<OsStr>]) -> Command {
@@ -82,7 +87,34 @@ fn without_display(mut command: Command, folder: &Path, args: &[impl AsRef<OsStr
 
 /// Runs the program in a folder, with no display.
 pub(crate) fn packscope_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Ran {
-    Ran::of(command_in(folder, args).output().unwrap())
+    Ran::of(output(&mut command_in(folder, args)))
+}
+
+/// Starts a command in a process group of its own, and gives what it wrote until it ended.
+pub(crate) fn output(command: &mut Command) -> Output {
+    output_of(started(command))
+}
+
+/// Starts a command whose output [`output_of`] takes.
+pub(crate) fn started(command: &mut Command) -> Child {
+    use std::os::unix::process::CommandExt as _;
+    command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a command of [`started`] wrote until it ended; it is killed with what it started where that takes too long.
+pub(crate) fn output_of(child: Child) -> Output {
+    let group = format!("-{}", child.id());
+    let (ends, ended) = mpsc::sync_channel::<()>(0);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(ends);
+        output
+    })
 }
 
 /// Runs the program, with no display.

@@ -1,12 +1,11 @@
 //! `record --kv-events` against a publisher.
 
-use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::import::{self, ImportOptions, Progress, Watch};
 use zeromq::{PubSocket, Socket as _, SocketSend as _, ZmqMessage};
 
-use crate::program::{Ran, command_in, packscope};
+use crate::program::{Ran, command_in, output_of, packscope, started};
 use crate::written::{self, Style};
 
 /// What an engine publishes: one more block a message, of which the fourth never arrives.
@@ -27,19 +26,22 @@ fn what_is_published_is_kept_and_can_be_imported() {
         let mut publisher = PubSocket::new();
         let address = publisher.bind("tcp://127.0.0.1:0").await.unwrap().to_string();
         let args = ["record", "--kv-events", &address, "-o", "events.kvr", "--messages", "20", "--json"];
-        let mut child = command_in(folder.path(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = started(&mut command_in(folder.path(), &args));
         // A publisher does not wait for who comes late: it goes on as an engine does, beginning anew.
-        while child.try_wait().unwrap().is_none() {
+        let begun = Instant::now();
+        while child.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_mins(1) {
             for frames in messages() {
                 let [topic, sequence, payload] = frames;
                 let mut message = ZmqMessage::from(topic);
                 message.push_back(sequence.into());
                 message.push_back(payload.into());
-                publisher.send(message).await.unwrap();
+                // Who has ended since reads no more, and a socket may wait for that.
+                let sent = tokio::time::timeout(Duration::from_secs(1), publisher.send(message)).await;
+                sent.unwrap_or(Ok(())).unwrap();
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-        Ran::of(child.wait_with_output().unwrap())
+        Ran::of(output_of(child))
     });
     let json = ran.json();
     assert_eq!(json["messages"], 20);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::sweep::{Row, read_parquet};
 
-use crate::program::{command_in, fixture, packscope_in};
+use crate::program::{Ran, command_in, fixture, output, packscope_in};
 
 /// A grid of 56 points: drawn batches, a tree, a sample, a file and windows of a trace, in four ways and on two devices.
 fn grid(folder: &Path) {
@@ -103,7 +103,7 @@ fn a_job_array_is_written_and_handed_to_slurm_where_there_is_one() {
     let path = |with: &Path| format!("{}:/usr/bin:/bin", with.display());
     let run = |path: &str| {
         let mut command = command_in(at, &["sweep", "grid.ron", "-o", "out", "--slurm", "3", "--json"]);
-        crate::program::Ran::of(command.env("PATH", path).output().unwrap())
+        Ran::of(output(command.env("PATH", path)))
     };
     run(at.to_str().unwrap()).fails(3, &["there is no Slurm here", "job.sh"]);
     make_executable(&fake.join("sbatch"));

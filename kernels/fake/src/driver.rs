@@ -210,12 +210,15 @@ unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemsetD8Async(to: u64, byte: u8, bytes: usize, _stream: usize) -> Code {
-    call(|state| match state.bytes(to, bytes as u64) {
-        Some(place) => {
-            place.fill(byte);
-            SUCCESS
+    call(|state| {
+        state.launch();
+        match state.bytes(to, bytes as u64) {
+            Some(place) => {
+                place.fill(byte);
+                SUCCESS
+            }
+            None => state.fault(),
         }
-        None => state.fault(),
     })
 }
 
@@ -239,6 +242,7 @@ unsafe extern "C" fn cuModuleLoadData(module: *mut usize, _image: *const c_void)
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamEndCapture(_stream: usize, graph: *mut usize) -> Code {
+    with(|state| state.capture(false));
     // SAFETY: the caller passes a place.
     unsafe { new_handle(graph, Kind::Graph) }
 }
@@ -286,12 +290,15 @@ extern "C" fn cuStreamWaitEvent(_stream: usize, _event: usize, _flags: c_uint) -
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamBeginCapture_v2(_stream: usize, _mode: c_uint) -> Code {
-    call(|_| SUCCESS)
+    call(|state| state.capture(true))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuGraphLaunch(_exec: usize, _stream: usize) -> Code {
-    call(|_| SUCCESS)
+    call(|state| {
+        state.launch();
+        SUCCESS
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -356,6 +363,7 @@ unsafe extern "C" fn cuLaunchKernel(
     call(|state| {
         let name = NAMES.lock().ok().and_then(|names| names.get(function.wrapping_sub(1)).cloned());
         let Some(name) = name else { return INVALID_VALUE };
+        state.launch();
         // SAFETY: all our kernels take one structure by value, the one that its name stands for.
         unsafe { kernels::run(state, &name, grid, *params) }
     })

@@ -10,12 +10,12 @@
 //! |---|---|
 //! | `fail N CODE` | call N returns CODE, once |
 //! | `lose N CODE` | call N and all later ones return CODE, as after a fault that leaves the context unusable |
-//! | `hang N` | from call N on, no kernel ends; to free what it works on, or the context, takes until it does |
+//! | `hang N` | launch N never ends; to free what it works on, or the context, takes until it does |
 //! | `memory BYTES` | of device memory in all |
 //! | `compile MS` | time that NVRTC takes for a kernel |
 //!
 //! Calls are counted from `cuInit`, which is the first; those that give something back are not, and they fail only on a
-//! lost device. With the context the file [`REPORT`] is written: how many calls there were, what was left, and how much
+//! lost device. With the context the file [`REPORT`] is written: how many calls and launches there were, what was left, and how much
 //! was asked of a lost device.
 
 mod compiler;

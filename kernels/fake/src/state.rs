@@ -17,7 +17,7 @@ const MEMORY: u64 = 143_771 << 20;
 /// Larger buffers have no bytes behind them: no test reads what a KV cache holds.
 const BACKED: u64 = 64 << 20;
 
-/// What is to fail; call 0 is none.
+/// What is to fail; call and launch 0 are none.
 #[derive(Default)]
 struct Plan {
     fail: (u64, Code),
@@ -61,6 +61,10 @@ pub(crate) enum Kind {
 pub(crate) struct State {
     plan: Plan,
     calls: u64,
+    /// Kernels, fills and graphs that went to the GPU.
+    launches: u64,
+    /// Launches go into a graph, not to the GPU.
+    capturing: bool,
     lost: Code,
     hanging: bool,
     after_loss: u64,
@@ -111,6 +115,8 @@ impl State {
             self.lost = SUCCESS;
         }
         self.calls = 0;
+        self.launches = 0;
+        self.capturing = false;
         self.after_loss = 0;
     }
 
@@ -120,12 +126,24 @@ impl State {
             self.after_loss += 1;
             return self.lost;
         }
-        self.hanging |= self.plan.hang > 0 && self.calls >= self.plan.hang;
         if self.calls == self.plan.lose.0 {
             self.lost = self.plan.lose.1;
             return self.lost;
         }
         if self.calls == self.plan.fail.0 { self.plan.fail.1 } else { SUCCESS }
+    }
+
+    /// Work goes to the GPU, or into the graph that is captured.
+    pub(crate) fn launch(&mut self) {
+        if !self.capturing {
+            self.launches += 1;
+            self.hanging |= self.launches == self.plan.hang;
+        }
+    }
+
+    pub(crate) fn capture(&mut self, begins: bool) -> Code {
+        self.capturing = begins;
+        SUCCESS
     }
 
     /// Whether the work on the streams has ended.
@@ -149,8 +167,9 @@ impl State {
         }
         let left: u64 = self.buffers.values().map(|buffer| buffer.0).sum();
         let report = format!(
-            "calls {}\nbuffers {}\nbytes {left}\nhandles {}\nafter_loss {}\n",
+            "calls {}\nlaunches {}\nbuffers {}\nbytes {left}\nhandles {}\nafter_loss {}\n",
             self.calls,
+            self.launches,
             self.buffers.len(),
             self.handles.len(),
             // This very release is one.
