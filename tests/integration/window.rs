@@ -5,8 +5,9 @@ use egui_kittest::kittest::Queryable as _;
 use engine::plan::Strategy;
 use engine::units::{NodeIdx, PackIdx};
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec};
+use packscope::picture::look::Look;
 use packscope::timeline::lanes::Lanes;
-use packscope::window::command::Command;
+use packscope::window::command::{Command, Target};
 use packscope::window::commands::table::Action;
 use packscope::window::panel::{Panel, Part};
 use packscope::window::selection::Selection;
@@ -54,6 +55,27 @@ pub(crate) fn send(window: &mut Window, command: Command) {
     app(window).send(command);
     window.step();
     settle(window);
+}
+
+/// The picture of a panel as an SVG, or why there is none.
+pub(crate) fn picture(window: &mut Window, panel: Panel) -> Result<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("picture.svg");
+    send(window, Command::Picture { panel, visible: true, look: Look::default(), to: Target::File(to.clone()) });
+    match app(window).problem() {
+        Some(problem) => Err(problem.to_owned()),
+        None => Ok(std::fs::read_to_string(to).unwrap()),
+    }
+}
+
+/// Presses and lets go of the mouse there.
+pub(crate) fn click(window: &mut Window, at: egui::Pos2) {
+    window.hover_at(at);
+    window.step();
+    window.drag_at(at);
+    window.step();
+    window.drop_at(at);
+    window.run_steps(3);
 }
 
 pub(crate) fn app(window: &mut Window) -> &mut App {

@@ -1,6 +1,6 @@
 //! Looking around in the timeline: minimap, folds, legends, search, and back to where one looked before.
 
-use egui::{Key, Modifiers, Pos2};
+use egui::{Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use engine::metrics::BubbleCause;
 use engine::workload::BatchSpec;
@@ -12,7 +12,7 @@ use packscope::window::commands::table::Action;
 use packscope::window::panel::{Panel, Part};
 use packscope::window::selection::Selection;
 
-use crate::window::{Window, app, batch, open_with, send, small};
+use crate::window::{Window, app, batch, click, open_with, send, small};
 
 fn open() -> Window {
     let mut window = open_with(batch(small()), |ctx, opening| App::new(ctx, opening).unwrap());
@@ -24,15 +24,6 @@ fn open() -> Window {
 
 fn act(window: &mut Window, action: Action) {
     send(window, Command::Act(action));
-}
-
-fn click(window: &mut Window, at: Pos2) {
-    window.hover_at(at);
-    window.step();
-    window.drag_at(at);
-    window.step();
-    window.drop_at(at);
-    window.run_steps(3);
 }
 
 fn height_of(window: &Window, sm: u32) -> f32 {
@@ -66,6 +57,8 @@ fn a_click_beside_an_sm_unfolds_it_among_strips_and_another_folds_it_again() {
     assert!(height_of(&window, 40) >= NAMED, "{}", height_of(&window, 40));
     assert!(height_of(&window, 41) < 8.0, "the others are as they were");
     window.get_by_label_contains("SM 131:");
+    assert!(window.query_all_by_label_contains("SM 40 slot 0: CTA ").count() > 0, "its CTAs have nodes");
+    assert_eq!(window.query_all_by_label_contains("SM 41 slot 0: CTA ").count(), 0);
     let beside = at(&window, 40);
     click(&mut window, beside);
     assert!((height_of(&window, 40) - strip).abs() < 0.5);

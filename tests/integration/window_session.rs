@@ -104,6 +104,35 @@ fn layout_scale_and_recent_files_come_back_and_one_that_is_gone_says_so() {
 }
 
 #[test]
+fn rows_of_the_comparison_come_back_but_for_a_capture_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("session.ron");
+    let captures = ["stays.pscope", "goes.pscope"].map(|name| folder.path().join(name));
+    for capture in &captures {
+        std::fs::copy(fixture("capture-v1.pscope"), capture).unwrap();
+    }
+    let mut window = open(batch(small()), &path, false);
+    kept(&mut window, &path, b"");
+    send(&mut window, Command::RowOfDevice("h20-sxm".to_owned()));
+    for capture in &captures {
+        send(&mut window, Command::AddRow(capture.clone()));
+    }
+    std::thread::sleep(Duration::from_millis(1_100));
+    let before = std::fs::read(&path).unwrap();
+    send(&mut window, Command::Act(Action::Colour));
+    kept(&mut window, &path, &before);
+    drop(window);
+    std::fs::remove_file(&captures[1]).unwrap();
+    let mut again = open(Opening::Example, &path, true);
+    send(&mut again, Command::Show(Panel::Compare));
+    assert!(again.query_all_by_label_contains("stays.pscope: ").count() > 0);
+    assert!(again.query_all_by_label_contains("H20").count() > 0);
+    assert_eq!(again.query_all_by_label_contains("goes.pscope: ").count(), 0);
+    send(&mut again, Command::Show(Panel::Log));
+    again.get_by_label_contains("a row of the comparison is gone");
+}
+
+#[test]
 fn the_run_is_handed_on_in_every_format_and_a_picture_to_the_clipboard() {
     let folder = tempfile::tempdir().unwrap();
     let mut window = open(batch(small()), &folder.path().join("session.ron"), false);
@@ -124,7 +153,7 @@ fn the_run_is_handed_on_in_every_format_and_a_picture_to_the_clipboard() {
     assert_eq!(json["makespan_ns"], run.times().median.0);
     assert!(folder.path().join("tables").join("spans.csv").exists());
     assert!(std::fs::metadata(folder.path().join("a.pftrace")).unwrap().len() > 1_000);
-    for panel in Panel::ALL.into_iter().filter(|panel| panel.has_picture()) {
+    for panel in Panel::ALL.into_iter().filter(|panel| panel.has_picture() && !panel.is_study()) {
         app(&mut window).send(Command::Picture { panel, visible: true, look: Look::default(), to: Target::Clipboard });
         window.step();
         let commands = &window.output().platform_output.commands;

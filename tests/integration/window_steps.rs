@@ -17,7 +17,7 @@ use packscope::window::commands::table::Action;
 use packscope::window::panel::{Panel, Part};
 
 use crate::program::fixture;
-use crate::window::{Window, app, batch, open_with, send, settle, small};
+use crate::window::{Window, app, batch, open_with, picture, send, settle, small};
 
 fn open() -> Window {
     let mut window = open_with(batch(small()), |ctx, opening| App::new(ctx, opening).unwrap());
@@ -89,6 +89,20 @@ fn a_step_that_is_clicked_or_walked_to_opens_as_a_batch_in_one_step_of_the_histo
         send(&mut window, Command::Act(Action::Undo));
     }
     assert_eq!(*app(&mut window).document().spec, small());
+}
+
+#[test]
+fn the_strip_is_a_picture_once_there_is_one() {
+    let mut window = open();
+    assert!(picture(&mut window, Panel::Steps).unwrap_err().contains("no replay"));
+    let mut window = replayed(24);
+    let drawn = picture(&mut window, Panel::Steps).unwrap();
+    for text in
+        ["12 requests of small-trace.jsonl", "query-centric · streams", "pat · streams", "TTFT p50", "simulated"]
+    {
+        assert!(drawn.contains(text), "{text}");
+    }
+    assert!(!drawn.contains("Worst step") && !drawn.contains("NaN"), "no button, no number that is none");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use packscope::window::App;
 use packscope::window::command::Command;
 use packscope::window::panel::{Panel, Part};
 
-use crate::window::{Window, app, batch, open_with, send, settle, small};
+use crate::window::{Window, app, batch, open_with, picture, send, settle, small};
 
 /// Three trees on two devices under two schedulers.
 fn rows(folder: &Path) -> Vec<Row> {
@@ -59,6 +59,18 @@ fn load(window: &mut Window, path: PathBuf) {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("the sweep does not open");
+}
+
+#[test]
+fn the_map_is_a_picture_once_there_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(picture(&mut open(), Panel::Sweep).unwrap_err().contains("no sweep"));
+    let mut window = opened(written(folder.path().join("r.parquet"), &rows(folder.path())));
+    let drawn = picture(&mut window, Panel::Sweep).unwrap();
+    for text in ["r.parquet", "across: ", "down: ", "teaching-8sm", "8_96", "not calibrated"] {
+        assert!(drawn.contains(text), "{text}");
+    }
+    assert!(!drawn.contains("NaN"));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use packscope::window::commands::table::Action;
 use packscope::window::panel::Panel;
 use packscope::window::selection::Selection;
 
-use crate::window::{Window, app, batch, open_with, send, small};
+use crate::window::{Window, app, batch, click, open_with, send, small};
 
 fn open() -> Window {
     open_with(batch(small()), |ctx, opening| App::new(ctx, opening).unwrap())
@@ -112,12 +112,7 @@ fn a_click_on_idle_time_selects_the_bubble_that_is_there() {
     let mut window = open();
     let lane = window.get_by_label_contains("SM 100:").rect();
     let at = lane.left_center() + vec2(lane.width() * 0.9, 0.0);
-    window.hover_at(at);
-    window.step();
-    window.drag_at(at);
-    window.step();
-    window.drop_at(at);
-    window.run_steps(3);
+    click(&mut window, at);
     assert_eq!(gap(&mut window).0.sm, 100);
     let before = app(&mut window).selected();
     send(&mut window, Command::Act(Action::Run));

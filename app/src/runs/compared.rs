@@ -1,6 +1,6 @@
 //! Runs side by side: ways of one batch, and the two runs of one plan.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::metrics::{Differences, Traffic};
@@ -47,6 +47,13 @@ pub struct Rows {
     pub devices: Vec<String>,
     /// Captures.
     pub captures: Vec<Compared>,
+}
+
+impl Rows {
+    /// The files of the captures.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.captures.iter().filter_map(|row| if let Kind::File(path) = &row.kind { Some(&**path) } else { None })
+    }
 }
 
 /// A simulated run beside a measured one of the same plan.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use engine::import::Trace;
 use engine::replay::{ReplayOptions, Replayed};
 use engine::session::PlanOptions;
+use engine::units::counted;
 
 /// A replay to make.
 #[derive(Clone, Debug)]
@@ -42,6 +43,13 @@ pub struct At {
 }
 
 impl Replay {
+    /// What was served, in a line.
+    pub fn title(&self) -> String {
+        let file = self.asked.path.file_name().unwrap_or_default().to_string_lossy();
+        let requests = counted(self.trace.requests.len() as u64, "request");
+        format!("{requests} of {file}, {}", self.asked.options.model.title)
+    }
+
     /// The step that loses most to the first way on the same batch; none where no way loses any.
     pub fn worst(&self) -> Option<At> {
         let lost = self.ways.iter().enumerate().filter_map(|(way, served)| {

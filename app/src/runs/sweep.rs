@@ -12,3 +12,10 @@ pub struct Sweep {
     /// One row for each point of the grid that is done.
     pub rows: Vec<Row>,
 }
+
+impl Sweep {
+    /// Its file, in a line.
+    pub fn title(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}

@@ -84,7 +84,36 @@ pub struct Frame<'a> {
     pub commands: &'a RefCell<Vec<Command>>,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// What is shown and nothing beside it: no edit, no selection, no other run.
+    pub fn of(shown: &'a Shown, tokens: &'static Tokens, commands: &'a RefCell<Vec<Command>>) -> Self {
+        static NO_ROWS: Rows = Rows { devices: Vec::new(), captures: Vec::new() };
+        Self {
+            spec: &shown.planned.spec,
+            options: &shown.planned.options,
+            shown: Some(shown),
+            stale: false,
+            ghost: None,
+            now: None,
+            compared: &[],
+            rows: &NO_ROWS,
+            kept: &[],
+            replay: None,
+            sweep: None,
+            studying: &Studying::Idle,
+            is_in_file: false,
+            selected: Lit::default(),
+            hovered: Lit::default(),
+            ctas: &[],
+            by_tile: false,
+            is_picture: false,
+            unread: 0,
+            log: &[],
+            tokens,
+            commands,
+        }
+    }
+
     /// Sends a command to the logic pass.
     pub fn send(&self, command: Command) {
         self.commands.borrow_mut().push(command);

@@ -121,10 +121,14 @@ impl Panel {
         }
     }
 
-    /// Whether a picture can be made of it: the batch is fields to type in, the log is text, and replays and sweeps are not of
-    /// the run that is shown.
+    /// Whether a picture can be made of it: the batch is fields to type in, the log is text.
     pub fn has_picture(self) -> bool {
-        !matches!(self, Self::Batch | Self::Log | Self::Steps | Self::Sweep)
+        !matches!(self, Self::Batch | Self::Log)
+    }
+
+    /// Whether it shows many batches instead of the run that is shown, so that no capture holds what it needs.
+    pub fn is_study(self) -> bool {
+        matches!(self, Self::Steps | Self::Sweep)
     }
 
     /// Whether a stretch of time says which part of it is meant.

@@ -9,16 +9,14 @@
 use std::cell::RefCell;
 
 use egui::{Rect, RichText, Theme, Vec2, vec2};
-use engine::session::PlanOptions;
 
 use super::dock::{PanelStates, draw};
 use super::frame::Frame;
 use super::panel::Panel;
 use super::selection::Lit;
-use crate::jobs::studies::Studying;
 use crate::picture::look::Look;
 use crate::picture::{animation, shapes, timeline};
-use crate::runs::compared::{Compared, Rows, Way};
+use crate::runs::compared::{Compared, Way};
 use crate::runs::damage::Damage;
 use crate::runs::now::Now;
 use crate::runs::run::Run;
@@ -51,32 +49,8 @@ pub struct Wanted {
 /// # Errors
 /// One sentence that says why there is no picture.
 pub fn of_shown(shown: &Shown, compared: &[Compared], wanted: &Wanted) -> Result<String, String> {
-    let options: &PlanOptions = &shown.planned.options;
     let commands = RefCell::default();
-    let frame = Frame {
-        spec: &shown.planned.spec,
-        options,
-        shown: Some(shown),
-        stale: false,
-        ghost: None,
-        now: None,
-        compared,
-        rows: &Rows::default(),
-        kept: &[],
-        replay: None,
-        sweep: None,
-        studying: &Studying::Idle,
-        is_in_file: false,
-        selected: Lit::default(),
-        hovered: Lit::default(),
-        ctas: &[],
-        by_tile: false,
-        is_picture: true,
-        unread: 0,
-        log: &[],
-        tokens: wanted.look.tokens(),
-        commands: &commands,
-    };
+    let frame = Frame { compared, is_picture: true, ..Frame::of(shown, wanted.look.tokens(), &commands) };
     svg(&frame, &mut PanelStates::default(), wanted)
 }
 
@@ -87,6 +61,8 @@ pub(super) fn svg(frame: &Frame<'_>, states: &mut PanelStates, wanted: &Wanted) 
     let run = shown.runs(sources).next();
     match (wanted.panel, run) {
         (panel, _) if !panel.has_picture() => Err(format!("there is no picture of {}", panel.title())),
+        (Panel::Steps, _) if frame.replay.is_none() => Err("there is no replay to make a picture of".to_owned()),
+        (Panel::Sweep, _) if frame.sweep.is_none() => Err("there is no sweep to make a picture of".to_owned()),
         (Panel::Timeline | Panel::Playback, None) => Err("there is no run to make a picture of".to_owned()),
         (Panel::Timeline, Some(run)) if wanted.at.is_some() => match wanted.at {
             Some(Moment::Time(time)) => Ok(animation::moment(&run.capture, &run.damage, time, &wanted.look)),
@@ -114,7 +90,19 @@ fn beside(frame: &Frame<'_>, shown: &Shown, sources: Sources, wanted: &Wanted) -
     Ok(timeline::beside_svg(&runs, wanted.range, &wanted.look))
 }
 
-/// Draws a panel into a page of its own, under the title of its run.
+/// The line over a panel: what was planned and run, or what the many batches are.
+fn title(frame: &Frame<'_>, shown: &Shown, sources: Sources, panel: Panel) -> String {
+    match (panel, frame.replay, frame.sweep) {
+        (Panel::Steps, Some(replay), _) => replay.title(),
+        (Panel::Sweep, _, Some(sweep)) => sweep.title(),
+        _ => shown.runs(sources).next().map_or_else(
+            || format!("{} · {}", shown.planned.plan.scheduler, shown.planned.plan.strategy.name()),
+            |run| timeline::title(&run.capture),
+        ),
+    }
+}
+
+/// Draws a panel into a page of its own, under the title of what it shows.
 fn panel(frame: &Frame<'_>, states: &mut PanelStates, (shown, sources): (&Shown, Sources), wanted: &Wanted) -> String {
     let look = &wanted.look;
     let size = size(wanted.panel, look.width.units());
@@ -129,10 +117,7 @@ fn panel(frame: &Frame<'_>, states: &mut PanelStates, (shown, sources): (&Shown,
         now: now(frame, shown, sources, wanted),
         ..frame.clone()
     };
-    let title = shown.runs(sources).next().map_or_else(
-        || format!("{} · {}", shown.planned.plan.scheduler, shown.planned.plan.strategy.name()),
-        |run| timeline::title(&run.capture),
-    );
+    let title = title(&frame, shown, sources, wanted.panel);
     states.packs.range = wanted.range;
     let context = egui::Context::default();
     theme::install(&context);

@@ -49,6 +49,12 @@ pub(super) struct View {
     /// Files that were opened last, the newest first.
     #[serde(default)]
     pub(super) recent: Vec<PathBuf>,
+    /// Devices that are rows of the comparison, by their keys.
+    #[serde(default)]
+    pub(super) row_devices: Vec<String>,
+    /// Captures that are rows of it.
+    #[serde(default)]
+    pub(super) row_captures: Vec<PathBuf>,
     /// Where the panels stand.
     #[serde(default, with = "layout")]
     pub(super) layout: Option<Tree<Panel>>,
@@ -196,6 +202,8 @@ mod tests {
             dark: false,
             scale: 1.2,
             recent: vec![PathBuf::from("a.ron")],
+            row_devices: vec!["h20-sxm".to_owned()],
+            row_captures: vec![PathBuf::from("a.pscope")],
             layout: Some(crate::window::dock::default_dock()),
             capture: None,
         };

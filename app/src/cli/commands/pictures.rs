@@ -65,9 +65,13 @@ fn named(args: &ExportArgs) -> Outcome<(Vec<&Path>, Vec<&Path>)> {
     Ok((svg, png))
 }
 
+fn is_of_run(panel: Panel) -> bool {
+    panel.has_picture() && !panel.is_study()
+}
+
 fn wanted(args: &ExportArgs) -> Outcome<Wanted> {
-    let known = || Panel::ALL.into_iter().filter(|panel| panel.has_picture()).map(Panel::key).collect::<Vec<_>>();
-    let panel = Panel::find(&args.view).filter(|panel| panel.has_picture()).ok_or_else(|| {
+    let known = || Panel::ALL.into_iter().filter(|panel| is_of_run(*panel)).map(Panel::key).collect::<Vec<_>>();
+    let panel = Panel::find(&args.view).filter(|panel| is_of_run(*panel)).ok_or_else(|| {
         Fault::input(format!("--view is '{}'", quoted(&args.view)), format!("take one of {}", known().join(", ")))
     })?;
     let width = Width::parse(&args.width).ok_or_else(|| {

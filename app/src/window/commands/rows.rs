@@ -41,17 +41,19 @@ impl App {
 
     /// Opens a capture as a row, beside what is shown.
     pub(in crate::window) fn add_row(&mut self, path: &Path) {
-        let opened = open::open(path).and_then(|opened| match opened {
-            Opened::Capture(loaded) => {
-                Shown::of_capture(*loaded).map_err(|error| format!("{}: {error}", path.display()))
-            }
-            _ => Err(format!("{} is no capture, but rows are: 'packscope run' writes them", path.display())),
-        });
-        let shown = match opened {
-            Ok(shown) => shown,
-            Err(problem) => return self.fail(&problem),
+        match self.read_row(path) {
+            Ok(()) => self.bring_up(Panel::Compare),
+            Err(problem) => self.fail(&problem),
+        }
+    }
+
+    /// Reads a capture into a row, in place of the one that it has already.
+    pub(in crate::window) fn read_row(&mut self, path: &Path) -> Result<(), String> {
+        let Opened::Capture(loaded) = open::open(path)? else {
+            return Err(format!("{} is no capture, but rows are: 'packscope run' writes them", path.display()));
         };
-        let Some(run) = shown.front().cloned() else { return };
+        let shown = Shown::of_capture(*loaded).map_err(|error| format!("{}: {error}", path.display()))?;
+        let Some(run) = shown.front().cloned() else { return Ok(()) };
         self.drop_row(path);
         let plan = &run.capture.plan;
         let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
@@ -59,7 +61,7 @@ impl App {
             format!("{file}: {} · {} on {}", plan.scheduler, plan.strategy.name(), run.capture.provenance.device_name);
         let outcome = Ok(Way { run, traffic: shown.traffic });
         self.rows.captures.push(Compared { kind: Kind::File(path.to_owned()), name, outcome });
-        self.bring_up(Panel::Compare);
+        Ok(())
     }
 
     pub(in crate::window) fn drop_row(&mut self, path: &Path) {

@@ -1,14 +1,20 @@
 //! The session: keeping what is worked on, and beginning where it ended.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use egui::{Context, Theme};
+use engine::hw;
 
 use crate::document::edit::Edit;
 use crate::document::history::History;
 use crate::window::app::App;
 use crate::window::frame::Level;
 use crate::window::session::{self, Keeper, View};
+
+/// The path from any folder that the next window may start in.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
 
 impl App {
     /// Keeps what is worked on in a file from now on; with `restore`, begins where that file ends.
@@ -57,6 +63,7 @@ impl App {
             self.history.edit(&mut self.document, Edit::Whole(Box::new(document)), None);
             self.run();
         }
+        self.restore_rows(view.row_devices, &view.row_captures);
         self.history = History::default();
         self.states.timeline.axis = view.axis;
         self.states.timeline.marks = view.marks;
@@ -75,6 +82,16 @@ impl App {
         self.log.push((Level::Info, "the last session is back".to_owned()));
     }
 
+    /// The rows of the comparison that were added; a device or a capture that is gone costs its row alone.
+    fn restore_rows(&mut self, devices: Vec<String>, captures: &[PathBuf]) {
+        self.rows.devices = devices.into_iter().filter(|key| hw::find(key).is_ok()).collect();
+        for path in captures {
+            if let Err(problem) = self.read_row(path) {
+                self.log.push((Level::Warning, format!("a row of the comparison is gone: {problem}")));
+            }
+        }
+    }
+
     /// Keeps what is worked on, at most once a second.
     pub(in crate::window) fn keep_now(&mut self, ctx: &Context) {
         let Some(keeper) = &mut self.keeper else { return };
@@ -86,6 +103,8 @@ impl App {
             by_tile: self.by_tile,
             scale: self.scale,
             recent: self.recent.clone(),
+            row_devices: self.rows.devices.clone(),
+            row_captures: self.rows.files().map(absolute).collect(),
             layout: Some(self.dock.clone()),
             dark: ctx.theme() == Theme::Dark,
             capture: self.capture.clone(),

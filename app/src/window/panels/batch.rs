@@ -33,7 +33,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
 }
 
 fn header(ui: &mut Ui, frame: &Frame<'_>, spec: &mut BatchSpec) {
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let combo = egui::ComboBox::from_id_salt("sample").selected_text("Samples").height(420.0);
         let shown = combo.show_ui(ui, |ui| {
             for sample in samples::samples() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{RichText, Sense, Ui, vec2};
+use egui::{RichText, ScrollArea, Sense, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 use engine::decision::{Choice, Subject};
 use engine::plan::{LaunchPlan, PrefillChunk};
@@ -15,6 +15,9 @@ use crate::window::panels::parts::{empty, no_run};
 use crate::window::selection::Selection;
 
 const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "why this tile"];
+
+/// Width from which every column has room, in units.
+const LEAST: f32 = 620.0;
 
 /// How rows are sorted and filtered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -128,6 +131,17 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         }
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
+    // Where there is no room for the reason, it is scrolled to.
+    let width = ui.available_width().max(LEAST);
+    ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| {
+        ui.set_width(width);
+        table(ui, frame, shown, state, &rows);
+    });
+    state.rows = Some(rows);
+}
+
+fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows: &Rows) {
+    let plan = &shown.planned.plan;
     // A click on a text is one on its row.
     ui.style_mut().interaction.selectable_labels = false;
     let mut table = TableBuilder::new(ui)
@@ -164,8 +178,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
                 });
             }
         })
-        .body(|body| body.rows(19.0, rows.order.len(), |row| pack_row(row, frame, shown, &rows)));
-    state.rows = Some(rows);
+        .body(|body| body.rows(19.0, rows.order.len(), |row| pack_row(row, frame, shown, rows)));
 }
 
 /// The decision about the tile of each pack, by its place.

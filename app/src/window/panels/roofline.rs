@@ -16,6 +16,8 @@ use crate::window::panels::parts::{empty, no_run};
 
 const LEFT: f32 = 74.0;
 const BOTTOM: f32 = 30.0;
+/// Height of a label.
+const LETTERS: f32 = 15.0;
 /// Most points of which each kernel has its name beside it; of more they would cover one another.
 const NAMED: usize = 64;
 /// Pixels from a point within which the pointer is on it.
@@ -144,12 +146,28 @@ fn roof(painter: &Painter, frame: &Frame<'_>, axes: &Axes, (bandwidth, flops): (
     clipped.add(Shape::line(line, Stroke::new(1.5, frame.tokens.text)));
     let font = FontId::proportional(11.0);
     let text = format!("tensor cores {:.0} TFLOP/s", flops / 1e12);
-    let at = pos2(axes.place.right() - 4.0, axes.at(corner, flops).y - 2.0);
-    clipped.text(at, Align2::RIGHT_BOTTOM, text, font.clone(), frame.tokens.text);
+    let line = pos2(axes.place.right() - 4.0, axes.at(corner, flops).y);
+    let (by, align) =
+        if line.y - axes.place.top() < LETTERS { (2.0, Align2::RIGHT_TOP) } else { (-2.0, Align2::RIGHT_BOTTOM) };
+    label(&clipped, (axes.place, line + vec2(0.0, by), align), (text, &font), frame.tokens.text);
     let text = format!("plain read {}", rate(bandwidth));
     let middle = 10f64.powf(f64::midpoint(axes.x.0, corner.log10()));
     let at = axes.at(middle, middle * bandwidth) + vec2(-6.0, -4.0);
-    clipped.text(at, Align2::RIGHT_BOTTOM, text, font, frame.tokens.text);
+    label(&clipped, (axes.place, at, Align2::RIGHT_BOTTOM), (text, &font), frame.tokens.text);
+}
+
+/// A text beside a point, moved as far as it takes to lie in the plot.
+fn label(
+    painter: &Painter,
+    (place, at, align): (Rect, Pos2, Align2),
+    (text, font): (String, &FontId),
+    colour: egui::Color32,
+) {
+    let galley = painter.layout_no_wrap(text, font.clone(), colour);
+    let wanted = align.anchor_size(at, galley.size());
+    let free = (place.size() - galley.size()).max(vec2(0.0, 0.0));
+    let corner = wanted.min.clamp(place.min, place.min + free);
+    painter.galley(corner, galley, colour);
 }
 
 /// A disc for the plan, a square for a kernel, a diamond for a tile class; each with its name.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use egui::{DragValue, RichText, ScrollArea, Ui};
 use engine::replay::Percentiles;
-use engine::units::{Nanos, counted};
+use engine::units::Nanos;
 
 use self::form::Form;
 use self::model::{By, Column, columns, end, name};
@@ -91,13 +91,17 @@ impl State {
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
-    state.form.show(ui, frame);
-    ui.separator();
+    if !frame.is_picture {
+        state.form.show(ui, frame);
+        ui.separator();
+    }
     let Some(replay) = frame.replay else {
         let text = "A trace is served step by step, as an engine does it, under each way. Name a trace, and Replay.";
         return empty(ui, frame.tokens, text);
     };
-    header(ui, frame, replay, state);
+    if !frame.is_picture {
+        header(ui, frame, replay, state);
+    }
     ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
         summary(ui, frame, replay);
         let width = paint::width(ui);
@@ -108,12 +112,13 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
 
 /// Which trace, which axis, and which step is open.
 fn header(ui: &mut Ui, frame: &Frame<'_>, replay: &Replay, state: &mut State) {
-    let file = replay.asked.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     ui.horizontal_wrapped(|ui| {
-        let requests = counted(replay.trace.requests.len() as u64, "request");
-        let text = format!("{requests} of {file}, {}", replay.asked.options.model.title);
         let notes = replay.trace.notes.join("\n");
-        ui.label(RichText::new(text).strong()).on_hover_text(if notes.is_empty() { "no notes" } else { &notes });
+        ui.label(RichText::new(replay.title()).strong()).on_hover_text(if notes.is_empty() {
+            "no notes"
+        } else {
+            &notes
+        });
         ui.selectable_value(&mut state.by, By::Number, "by step").on_hover_text("each step as wide as the others");
         ui.selectable_value(&mut state.by, By::Time, "by time").on_hover_text("each step as wide as it takes");
         ui.separator();

@@ -70,10 +70,15 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
 fn header(ui: &mut Ui, frame: &Frame<'_>, sweep: &Sweep, state: &mut State) {
     let Some(made) = &state.made else { return };
     ui.horizontal_wrapped(|ui| {
-        let file = sweep.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        ui.label(RichText::new(file).strong()).on_hover_text(sweep.path.display().to_string());
+        if !frame.is_picture {
+            ui.label(RichText::new(sweep.title()).strong()).on_hover_text(sweep.path.display().to_string());
+        }
         let axes = state.axes.get_or_insert(made.axes);
         for (text, axis) in [("across", &mut axes.0), ("down", &mut axes.1)] {
+            if frame.is_picture {
+                ui.label(format!("{text}: {}", axis.name()));
+                continue;
+            }
             let label = ui.label(text).id;
             let combo = ComboBox::from_id_salt(("axis", text)).selected_text(axis.name()).show_ui(ui, |ui| {
                 for other in &made.varying {

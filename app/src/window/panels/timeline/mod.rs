@@ -113,6 +113,7 @@ fn canvas(
     }
     for block in &blocks {
         names::nodes(ui, block);
+        names::nodes_of_ctas(ui, block);
         if let Some(reason) = block.run.damage.of_spans() {
             over::lost(ui, frame, block, &reason);
         }

@@ -1,7 +1,7 @@
 //! Names: of CTAs inside them, and of SMs beside them, where a click folds an SM or unfolds it.
 
 use egui::{Align2, FontId, Painter, Rect, Sense, Ui, vec2};
-use engine::units::counted;
+use engine::units::{Nanos, counted};
 
 use super::blocks::{self, Block};
 use super::regions::Regions;
@@ -18,6 +18,9 @@ const MIDDLE_NAME: f32 = 60.0;
 const LONG_NAME: f32 = 140.0;
 /// Least height between two names of SMs.
 const APART: f32 = 13.0;
+
+/// Most CTAs with an accessibility node.
+const NODES: usize = 400;
 
 /// Names inside CTAs, where there is room.
 pub(super) fn of_ctas(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block: &Block<'_>) {
@@ -114,4 +117,34 @@ pub(super) fn nodes(ui: &Ui, block: &Block<'_>) {
             egui::WidgetInfo::labeled(egui::Role::Group, true, format!("SM {sm}: {ctas}, busy {busy} ({source})"))
         });
     }
+}
+
+/// An accessibility node for each CTA, or group of CTAs that are too narrow to be told apart, in the lanes that carry
+/// names: as many as a person can go through.
+pub(super) fn nodes_of_ctas(ui: &Ui, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
+    let tall = |lane: usize| layout.lane_height(lane) >= NAMED;
+    if !layout.visible().any(tall) {
+        return;
+    }
+    let spans = &run.capture.spans;
+    let mut left = NODES;
+    layout.pieces(&run.lanes, spans, |lane, piece, rect| {
+        let rect = rect.intersect(layout.rect);
+        if left == 0 || rect.height() < NAMED - 1.0 {
+            return;
+        }
+        left -= 1;
+        let place = ("cta", run.source().name(), lane.sm, lane.slot, piece.first);
+        let response = ui.interact(rect, ui.scope_id().with(place), Sense::hover());
+        response.widget_info(|| {
+            let what = match piece.count {
+                1 => format!("CTA {} of launch {}", spans.cta[piece.first], spans.launch[piece.first]),
+                count => counted(u64::from(count), "CTA"),
+            };
+            let (begin, end) = (Nanos(piece.begin), Nanos(piece.end));
+            let text = format!("SM {} slot {}: {what}, {begin} to {end} ({})", lane.sm, lane.slot, run.words());
+            egui::WidgetInfo::labeled(egui::Role::Group, true, text)
+        });
+    });
 }
