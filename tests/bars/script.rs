@@ -119,13 +119,14 @@ fn edits(window: &Window, spec: &BatchSpec, (strategy, name, bar): (Strategy, &s
     window.tell(Command::Strategy(strategy))?;
     window.tell(Command::Select(Selection::Node(NodeIdx(1))))?;
     let mut before = window.ask(Ask::Frames(2))?;
-    let mut times = Vec::new();
+    let (mut times, mut frames) = (Vec::new(), 0);
     for edit in 0..WARM + EDITS {
         // One block more of the node, and back again.
         let key = if edit % 2 == 0 { Key::ArrowDown } else { Key::ArrowUp };
         let after = window.ask(Ask::Press(Modifiers::COMMAND, key))?;
         ensure!(after.plan != before.plan, "{name}: the key changed nothing");
         times.push(after.took);
+        frames = after.frames.len();
         before = after;
     }
     let times = &times[WARM..];
@@ -137,7 +138,11 @@ fn edits(window: &Window, spec: &BatchSpec, (strategy, name, bar): (Strategy, &s
         figure: Some(ms(median(times))),
         bar,
         unit: "ms",
-        how: format!("median of {EDITS}, {spread} ms; {}", counted(before.slices as u64, "slice")),
+        how: format!(
+            "median of {EDITS}, {spread} ms; {} in {}",
+            counted(before.slices as u64, "slice"),
+            counted(frames as u64, "frame")
+        ),
     })
 }
 

@@ -17,6 +17,10 @@ use crate::document::Document;
 /// A job that takes longer is slow, and says that it goes on.
 const SLOW: Duration = Duration::from_millis(250);
 
+/// A plan that takes no longer is waited for before the next frame is painted: painting what is old first, on the cores
+/// that plan, would take longer.
+const QUICK: Duration = Duration::from_millis(60);
+
 /// The thread, what it is at, and what waits for it.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -24,6 +28,8 @@ pub(crate) struct Engine {
     work: Work,
     /// When it began.
     began: Instant,
+    /// How long the last plan took with its run; none before the first.
+    last: Option<Duration>,
     /// Stops the job that goes on.
     cancel: Cancel,
     line: Vec<(Document, Task)>,
@@ -37,6 +43,7 @@ impl Engine {
             worker,
             work: Work::Idle,
             began: Instant::now(),
+            last: None,
             cancel: Cancel::default(),
             line: Vec::new(),
             refused: None,
@@ -88,6 +95,19 @@ impl Engine {
         events.into_iter().filter_map(|event| self.take(event)).collect()
     }
 
+    /// The same once a plan that was just asked for is made, where plans are quick; at once otherwise.
+    pub(crate) fn told_soon(&mut self) -> Vec<Told> {
+        let Work::Planning(id) = self.work else { return Vec::new() };
+        let is_quick = self.last.is_some_and(|last| last <= QUICK);
+        let end = self.began + QUICK;
+        let mut all = Vec::new();
+        while is_quick && self.work == Work::Planning(id) {
+            let Ok(event) = self.worker.events.recv_deadline(end) else { break };
+            all.extend(self.take(event));
+        }
+        all
+    }
+
     /// Hands the thread again what it had no room for.
     pub(crate) fn push(&mut self) {
         self.refused = self.refused.take().and_then(|job| self.worker.submit(job));
@@ -126,6 +146,9 @@ impl Engine {
         if self.work.id() != Some(event.id) {
             return None;
         }
+        if let Work::Planning(_) = self.work {
+            self.last = Some(event.took);
+        }
         self.work = if matches!(event.told, Told::Compared(_)) { self.work.one_more() } else { Work::Idle };
         self.next();
         Some(event.told)
@@ -156,12 +179,12 @@ mod tests {
     }
 
     fn failed(id: JobId) -> Event {
-        Event { id, told: Told::Failed("late".to_owned()) }
+        Event { id, told: Told::Failed("late".to_owned()), took: Duration::ZERO }
     }
 
     fn way(id: JobId) -> Event {
         let way = Compared { kind: Kind::Way, name: "way".to_owned(), outcome: Err("none".to_owned()) };
-        Event { id, told: Told::Compared(way) }
+        Event { id, told: Told::Compared(way), took: Duration::ZERO }
     }
 
     #[test]
@@ -181,7 +204,7 @@ mod tests {
         let old = engine.work().id().unwrap();
         assert!(engine.stop() && !engine.stop());
         engine.ask(&document(), Task::Compare(Vec::new()));
-        for late in [way(old), Event { id: old, told: Told::Cancelled }] {
+        for late in [way(old), Event { id: old, told: Told::Cancelled, took: Duration::ZERO }] {
             assert!(engine.take(late).is_none());
         }
         let Work::Comparing { id, done: 0, of } = engine.work() else { panic!("{:?}", engine.work()) };

@@ -3,7 +3,7 @@
 //! that an edit never waits for one; see [`super::machine`].
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use engine::cancel::Cancel;
@@ -61,6 +61,8 @@ pub struct Event {
     pub id: JobId,
     /// What is told.
     pub told: Told,
+    /// Since the worker took the job up.
+    pub took: Duration,
 }
 
 /// What came of a job, or of a part of it.
@@ -98,8 +100,9 @@ impl Worker {
         let (outbox, events) = bounded(64);
         std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
             while let Ok(job) = inbox.recv() {
+                let begun = Instant::now();
                 let tell = |told| {
-                    let sent = outbox.send(Event { id: job.id, told }).is_ok();
+                    let sent = outbox.send(Event { id: job.id, told, took: begun.elapsed() }).is_ok();
                     wake();
                     sent
                 };

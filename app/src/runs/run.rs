@@ -1,15 +1,17 @@
 //! A run with all that views draw of it.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use engine::capture::{Capture, Source, Spread};
-use engine::metrics::{self, BubbleReport};
+use engine::capture::{Capture, CounterSeries, Source, Spread};
+use engine::metrics::{self, BubbleReport, MemoryFlow, Traffic};
 use engine::plan::PlanDigest;
 
 use super::damage::{self, Damage};
 use super::headline;
 use crate::timeline::gaps::Gaps;
 use crate::timeline::lanes::{Entity, Lanes};
+use crate::timeline::samples::Samples;
 
 /// A capture and all that views draw of it.
 #[derive(Debug)]
@@ -30,6 +32,9 @@ pub struct Run {
     pub took: Duration,
     /// What is told of all its spans, since views tell it in each frame.
     pub told: Told,
+    /// The counter rows summed up, in their order.
+    samples: Vec<Samples>,
+    flow: OnceLock<Option<MemoryFlow>>,
 }
 
 /// Sums over all spans of a run, taken once.
@@ -90,6 +95,8 @@ impl Run {
         let (lanes, (bubbles, gaps)) = rayon::join(|| Lanes::of(&capture), idle);
         Self {
             told: Told::of(&capture, &damage, &lanes),
+            samples: capture.counters.iter().map(Samples::of).collect(),
+            flow: OnceLock::new(),
             damage,
             lanes,
             bubbles,
@@ -98,6 +105,16 @@ impl Run {
             capture,
             took,
         }
+    }
+
+    /// The counter rows, each with its sums.
+    pub fn counters(&self) -> impl Iterator<Item = (&CounterSeries, &Samples)> {
+        self.capture.counters.iter().zip(&self.samples)
+    }
+
+    /// What it moved through L2 and from DRAM, where that is known; `traffic` is that of its plan.
+    pub fn flow(&self, traffic: &Traffic) -> Option<&MemoryFlow> {
+        self.flow.get_or_init(|| MemoryFlow::of(traffic, &self.capture)).as_ref()
     }
 
     /// Simulated or measured.

@@ -13,4 +13,5 @@ pub mod marks;
 pub mod moment;
 pub mod only;
 pub mod playback;
+pub mod samples;
 pub mod strips;

@@ -297,6 +297,9 @@ impl App {
         for command in self.commands.take() {
             self.guarded(|app| app.apply(ctx, command));
         }
+        for told in self.engine.told_soon() {
+            self.guarded(|app| app.take(told));
+        }
         self.guarded(Self::find_ctas);
         self.guarded(|app| app.play_on(ctx));
         self.looks.see(&Axis { range: None, ..self.states.timeline.axis }, ctx.input(|input| input.time));

@@ -25,22 +25,21 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>) {
         empty(ui, frame.tokens, no_run(frame));
         return;
     };
-    let flow =
-        |run: &Option<std::sync::Arc<Run>>| run.as_ref().and_then(|run| MemoryFlow::of(&shown.traffic, &run.capture));
-    let measured = flow(&shown.measured).filter(|flow| flow.source == Source::Measured);
-    let simulated = flow(&shown.simulated);
+    let measured = shown.measured.as_ref().and_then(|run| run.flow(&shown.traffic));
+    let measured = measured.filter(|flow| flow.source == Source::Measured);
+    let simulated = shown.simulated.as_ref().and_then(|run| run.flow(&shown.traffic));
     egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-        match measured.as_ref().or(simulated.as_ref()) {
+        match measured.or(simulated) {
             Some(flow) => chart(ui, frame, shown, flow),
             None => nothing(ui, frame, shown),
         }
-        for (run, flow) in [(&shown.measured, &measured), (&shown.simulated, &simulated)] {
+        for (run, flow) in [(&shown.measured, measured), (&shown.simulated, simulated)] {
             if let (Some(run), Some(flow)) = (run, flow) {
                 utilisation(ui, frame, shown, run, flow);
             }
         }
         ui.separator();
-        table(ui, frame, shown, (simulated.as_ref(), measured.as_ref()));
+        table(ui, frame, shown, (simulated, measured));
         if let Some(run) = &shown.measured {
             counted(ui, frame, run);
         }

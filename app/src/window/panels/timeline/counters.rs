@@ -8,6 +8,7 @@ use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::timeline::counters::{self, caption, is_share, rate};
 use crate::timeline::layout::Layout;
+use crate::timeline::samples::Samples;
 use crate::window::frame::Frame;
 
 const THROUGHPUTS: f32 = 62.0;
@@ -17,13 +18,12 @@ const BETWEEN: f32 = 4.0;
 const CAPTION: f32 = 15.0;
 const SMALL: f32 = 10.5;
 
-fn shares(capture: &Capture) -> Vec<&CounterSeries> {
-    capture.counters.iter().filter(|series| is_share(series)).collect()
-}
+/// A row with its sums.
+type Row<'a> = (&'a CounterSeries, &'a Samples);
 
 /// Height of the rows of a run; none where it has no series.
 pub(super) fn height(capture: &Capture) -> Option<f32> {
-    let rows = if shares(capture).is_empty() { THROUGHPUTS } else { THROUGHPUTS + BETWEEN + SHARES };
+    let rows = if capture.counters.iter().any(is_share) { THROUGHPUTS + BETWEEN + SHARES } else { THROUGHPUTS };
     (!capture.counters.is_empty()).then_some(rows + CAPTION)
 }
 
@@ -37,10 +37,10 @@ pub(super) fn paint(
     pointer_at: Option<f32>,
 ) {
     let capture = &run.capture;
-    let (top, shares) = (Rect::from_min_size(area.min, vec2(area.width(), THROUGHPUTS)), shares(capture));
-    let throughputs: Vec<&CounterSeries> = capture.counters.iter().filter(|series| !is_share(series)).collect();
+    let top = Rect::from_min_size(area.min, vec2(area.width(), THROUGHPUTS));
+    let (shares, throughputs): (Vec<Row<'_>>, Vec<Row<'_>>) = run.counters().partition(|(series, _)| is_share(series));
     let peak = capture.provenance.peak_bytes_per_s as f64;
-    let most = throughputs.iter().flat_map(|series| series.values.iter().copied()).fold(peak, f64::max).max(1.0);
+    let most = throughputs.iter().map(|(_, samples)| samples.largest()).fold(peak, f64::max).max(1.0);
     row(painter, frame, &throughputs, layout, (top, most, 0), pointer_at);
     let reached = shown.planned.options.device.reachable_bytes_per_s();
     limits(painter, frame, [(peak, "data sheet"), (reached, "plain read")], (top, most));
@@ -61,7 +61,7 @@ pub(super) fn paint(
 fn row(
     painter: &Painter,
     frame: &Frame<'_>,
-    all: &[&CounterSeries],
+    all: &[Row<'_>],
     layout: &Layout,
     (place, most, first_colour): (Rect, f64, usize),
     pointer_at: Option<f32>,
@@ -70,9 +70,9 @@ fn row(
     let y = |value: f64| place.bottom() - (value / most) as f32 * (place.height() - 4.0);
     let clipped = painter.with_clip_rect(place);
     let mut at_cursor = Vec::new();
-    for (index, series) in all.iter().enumerate() {
+    for (index, (series, samples)) in all.iter().enumerate() {
         let colour = frame.tokens.entity([4, 5, 2, 7][(first_colour + index) % 4]);
-        clipped.add(Shape::line(steps(series, layout, place, y), Stroke::new(1.5, colour)));
+        clipped.add(Shape::line(steps((series, samples), layout, place, y), Stroke::new(1.5, colour)));
         let name = place.left_top() + vec2(-6.0, 2.0 + 14.0 * index as f32);
         let text = counters::name(series);
         painter.text(name, Align2::RIGHT_TOP, text, FontId::proportional(SMALL), colour);
@@ -115,7 +115,7 @@ fn value_at(series: &CounterSeries, time: f64) -> Option<f64> {
     (step >= 0.0).then(|| series.values.get(step as usize).copied()).flatten()
 }
 
-fn steps(series: &CounterSeries, layout: &Layout, place: Rect, y: impl Fn(f64) -> f32) -> Vec<egui::Pos2> {
+fn steps((series, samples): Row<'_>, layout: &Layout, place: Rect, y: impl Fn(f64) -> f32) -> Vec<egui::Pos2> {
     let step = series.step.as_f64().max(1.0);
     let first = ((layout.view.begin - series.start.as_f64()) / step).floor().max(0.0) as usize;
     let last = (((layout.view.end - series.start.as_f64()) / step).ceil().max(0.0) as usize).min(series.values.len());
@@ -126,7 +126,7 @@ fn steps(series: &CounterSeries, layout: &Layout, place: Rect, y: impl Fn(f64) -
     let stride = ((last - first) / (place.width() as usize * 2).max(1)).max(1);
     let mut points = Vec::new();
     for at in (first..last).step_by(stride) {
-        let value = series.values[at..(at + stride).min(last)].iter().copied().fold(0.0, f64::max);
+        let value = samples.largest_of(series, at..(at + stride).min(last));
         let begin = layout.x(series.start.as_f64() + at as f64 * step);
         let end = layout.x(series.start.as_f64() + (at + stride).min(last) as f64 * step);
         points.extend([pos2(begin, y(value)), pos2(end, y(value))]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use egui::{Grid, Rect, RichText, ScrollArea, Ui, UiBuilder, vec2};
 use engine::capture::CounterSeries;
-use engine::metrics::{self, BubbleCause};
+use engine::metrics::BubbleCause;
 use engine::units::{Bytes, Nanos, grouped};
 
 use super::state::State;
@@ -14,6 +14,7 @@ use crate::runs::damage;
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::timeline::counters::{is_share, name, rate};
+use crate::timeline::samples::Samples;
 use crate::window::frame::Frame;
 
 /// Height of the line, and of the drawer when it is open.
@@ -110,8 +111,8 @@ fn headline(shown: &Shown, run: &Run, stretch: Stretch) -> String {
         damage::busy(busy as f64 / slot_time(run, stretch), 1, &run.damage),
         engine::units::counted(ctas, "CTA")
     );
-    let read = run.capture.counters.iter().find(|series| series.name == "dram_read");
-    if let Some(mean) = read.and_then(|series| mean(series, stretch)) {
+    let read = run.counters().find(|(series, _)| series.name == "dram_read");
+    if let Some(mean) = read.and_then(|row| mean(row, stretch)) {
         let plain = shown.planned.options.device.reachable_bytes_per_s().max(1.0);
         let _ = write!(text, " · DRAM reads {}, {:.0} % of a plain read", rate(mean), mean / plain * 100.0);
     }
@@ -122,8 +123,8 @@ fn slot_time(run: &Run, stretch: Stretch) -> f64 {
     stretch.length().0.saturating_mul(run.lanes.lanes.len() as u64).max(1) as f64
 }
 
-fn mean(series: &CounterSeries, stretch: Stretch) -> Option<f64> {
-    metrics::mean_within(series, Nanos(stretch.from), Nanos(stretch.to))
+fn mean((series, samples): (&CounterSeries, &Samples), stretch: Stretch) -> Option<f64> {
+    samples.mean(series, Nanos(stretch.from), Nanos(stretch.to))
 }
 
 /// Every figure of each run, one run a column.
@@ -175,19 +176,19 @@ fn figures(run: &Run, stretch: Stretch) -> Vec<Figure> {
     figures.push(figure("CTAs", grouped(ctas), "those that ran in it, in whole or in part"));
     let asked = format!("≈ {}", Bytes(bytes as u64));
     figures.push(figure("KV asked for by CTAs", asked, "derived from the plan, spread evenly over each CTA"));
-    for series in &run.capture.counters {
-        figures.extend(mean(series, stretch).map(|mean| counted(series, mean, stretch)));
+    for row in run.counters() {
+        figures.extend(mean(row, stretch).map(|mean| counted(row, mean, stretch)));
     }
     figures
 }
 
 /// Mean and integral of a counter row.
-fn counted(series: &CounterSeries, mean: f64, stretch: Stretch) -> Figure {
+fn counted((series, samples): (&CounterSeries, &Samples), mean: f64, stretch: Stretch) -> Figure {
     let value = if is_share(series) {
         let full = Nanos((mean * stretch.length().as_f64()).max(0.0) as u64);
         format!("mean {:.1} % · as long as {full} at 100 %", mean * 100.0)
     } else {
-        let bytes = metrics::bytes_within(series, Nanos(stretch.from), Nanos(stretch.to));
+        let bytes = samples.bytes(series, Nanos(stretch.from), Nanos(stretch.to));
         format!("mean {} · {bytes}", rate(mean))
     };
     Figure { name: name(series), value, about: "from the counter row: its mean, and its integral over the stretch" }
