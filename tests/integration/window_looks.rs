@@ -1,8 +1,9 @@
 //! Looking around in the timeline: minimap, folds, legends, search, and back to where one looked before.
 
-use egui::{Key, Modifiers};
+use egui::{Key, Modifiers, Pos2};
 use egui_kittest::kittest::Queryable as _;
 use engine::metrics::BubbleCause;
+use engine::units::PackIdx;
 use engine::workload::BatchSpec;
 use packscope::timeline::axis::NAMED;
 use packscope::timeline::only::Only;
@@ -246,4 +247,45 @@ fn a_range_snaps_to_slices_so_that_it_measures_the_gap_between_them() {
     window.drop_at(egui::pos2(to, y));
     window.run_steps(2);
     assert_eq!(app(&mut window).axis().range, Some((begin, until)));
+}
+
+/// Every corner of the lanes' meshes with its colour.
+fn corners(window: &Window) -> Vec<(Pos2, egui::Color32)> {
+    let lanes = window.get_by_label_contains("SM 40:").rect();
+    let meshes = window.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
+        egui::Shape::Mesh(mesh) if clipped.clip_rect.x_range() == lanes.x_range() => Some(mesh),
+        _ => None,
+    });
+    meshes.flat_map(|mesh| mesh.vertices.iter().map(|vertex| (vertex.pos, vertex.color))).collect()
+}
+
+#[test]
+fn what_is_drawn_follows_all_that_it_shows() {
+    let mut window = open();
+    let plain = corners(&window);
+    assert!(plain.len() > 100, "{}", plain.len());
+    let changes: [&[Command]; 5] = [
+        &[Command::Select(Selection::Pack(PackIdx(0)))],
+        &[Command::Act(Action::Colour)],
+        &[Command::Act(Action::ZoomIn)],
+        &[Command::Act(Action::Taller)],
+        &[Command::Scheduler("query-centric".to_owned())],
+    ];
+    let mut seen = vec![plain];
+    for commands in changes {
+        commands.iter().for_each(|command| send(&mut window, command.clone()));
+        window.run_steps(2);
+        let now = corners(&window);
+        assert!(!seen.contains(&now), "{commands:?} changes what is drawn");
+        window.run_steps(2);
+        assert!(corners(&window) == now, "and nothing else does");
+        seen.push(now);
+    }
+    act(&mut window, Action::Undo);
+    send(&mut window, Command::Select(Selection::None));
+    act(&mut window, Action::Colour);
+    act(&mut window, Action::Fit);
+    act(&mut window, Action::Lower);
+    window.run_steps(3);
+    assert!(corners(&window) == seen[0], "it is drawn as at first");
 }

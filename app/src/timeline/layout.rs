@@ -28,7 +28,7 @@ const BETWEEN: f32 = 1.5;
 const TALLEST_FITTED: f32 = 22.0;
 
 /// Lanes of a rectangle.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     /// Where lanes are drawn.
     pub rect: Rect,

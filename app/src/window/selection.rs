@@ -37,7 +37,7 @@ impl Selection {
 }
 
 /// What a selection lights up.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lit {
     /// What is lit.
     pub what: Selection,

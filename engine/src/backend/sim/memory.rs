@@ -15,10 +15,10 @@ mod solve;
 
 use crate::backend::sim::cost::{MainLoop, Waits};
 use crate::backend::sim::limits::Limits;
-use crate::backend::sim::share::{self, Class};
+use crate::backend::sim::share::{Class, Sharing};
 
 /// Arrays over SMs are padded to this many, so that loops over them run in vector registers.
-const LANES: usize = 4;
+pub(super) const LANES: usize = 4;
 /// Slack of an SM's clock, ns, within which a main loop counts as done: far above the rounding of a
 /// run of hours, far below anything shown.
 const DONE: f64 = 1e-3;
@@ -164,6 +164,7 @@ pub(super) struct Fluid {
     computing: Vec<Computing>,
     /// Main loops of it that run.
     computes: usize,
+    sharing: Sharing,
     /// Demands have changed since `rates`, the speeds and `due_at` were found.
     stale: bool,
     rates: Rates,
@@ -181,6 +182,7 @@ impl Fluid {
             sms: vec![Group::IDLE; sms.div_ceil(LANES)],
             computing: Vec::new(),
             computes: 0,
+            sharing: Sharing::default(),
             stale: false,
             rates: Rates::default(),
             due_at: f64::INFINITY,

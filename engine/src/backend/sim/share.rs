@@ -26,6 +26,7 @@
 //! take 0.2 of them. Prefill of 8 warps that wants 1.6 (two CTAs at 0.8) gets 0.8, and runs at half its
 //! speed. At φ = 1 the decodes would want more than the third of which they are sure, and get that.
 
+use super::memory::LANES;
 use crate::backend::sim::limits::Limits;
 
 /// Demands of one class of main loops on one SM at full speed.
@@ -52,6 +53,8 @@ pub(super) type Pair = [Class; 2];
 const ROUNDS: usize = 3;
 /// A class that waits for HBM less than this does not wait for it.
 const NO_WAIT: f64 = 1e-6;
+/// What all together may draw more or less than HBM gives, as a share of that.
+const EXACT: f64 = 1e-9;
 /// Where the search for φ begins: below what any memory gives to any demand.
 const LEAST: f64 = 1e-30;
 
@@ -61,40 +64,79 @@ impl Class {
         let wait = if self.hbm_wait < NO_WAIT { self.l2_wait } else { self.l2_wait + self.hbm_wait / phi };
         if wait > 0.0 { 1.0 / wait } else { f64::INFINITY }
     }
-
-    /// How fast [`Self::fed`] rises with φ.
-    fn slope(&self, phi: f64) -> f64 {
-        if self.hbm_wait < NO_WAIT {
-            return 0.0;
-        }
-        let below = self.l2_wait * phi + self.hbm_wait;
-        self.hbm_wait / (below * below)
-    }
 }
 
-/// Speeds of both classes of every SM.
-pub(super) fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
-    let mut phi = 1.0;
-    let mut speeds = vec![[1.0; 2]; sms.len()];
-    let wanted: f64 = sms.iter().map(|sm| sm[1].tensor.min(1.0)).sum();
-    let (mut drawn, mut busy) = (0.0, wanted);
-    for _ in 0..ROUNDS {
-        let clock = limits.power.map_or(1.0, |power| power.clock(wanted, sms.len() as f64, drawn));
-        let caps: Vec<[f64; 2]> = sms.iter().map(|sm| caps(sm, (phi, clock), limits)).collect();
-        let before = phi;
-        let reads = limits.power.map_or(1.0, |power| power.reads(busy, sms.len() as f64));
-        phi = fill(sms, &caps, limits.hbm * reads);
-        for ((speed, cap), sm) in speeds.iter_mut().zip(&caps).zip(sms) {
-            *speed = [0, 1].map(|class| cap[class].min(sm[class].fed(phi)));
-        }
-        busy = sms.iter().zip(&speeds).map(|(sm, speed)| sm[1].tensor * speed[1]).sum();
-        drawn = sms.iter().zip(&speeds).map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
-        if (phi - before).abs() < 1e-3 * before {
-            break;
-        }
+/// Classes that draw on HBM side by side, so that a step over all of them runs in vector registers.
+#[derive(Clone, Copy, Debug)]
+struct Draws {
+    dram: [f64; LANES],
+    l2_wait: [f64; LANES],
+    hbm_wait: [f64; LANES],
+    cap: [f64; LANES],
+}
+
+impl Draws {
+    /// Draws nothing at any φ.
+    const NONE: Self = Self { dram: [0.0; LANES], l2_wait: [0.0; LANES], hbm_wait: [1.0; LANES], cap: [0.0; LANES] };
+}
+
+/// The classes of all SMs and their speeds; kept from one solution to the next, which is asked for at every event.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sharing {
+    sms: Vec<Pair>,
+    speeds: Vec<[f64; 2]>,
+    caps: Vec<[f64; 2]>,
+    draws: Vec<Draws>,
+    /// φ of the last solution: the next one is near.
+    phi: f64,
+}
+
+impl Sharing {
+    /// Takes the classes of every SM.
+    pub(super) fn take(&mut self, sms: impl Iterator<Item = Pair>) {
+        self.sms.clear();
+        self.sms.extend(sms);
     }
-    slow_to_l2(sms, &mut speeds, limits.l2);
-    speeds
+
+    /// Speeds of both classes of every SM.
+    pub(super) fn speeds(&mut self, limits: &Limits) -> &[[f64; 2]] {
+        let sms = &self.sms;
+        let mut phi = 1.0;
+        self.speeds.clear();
+        self.speeds.resize(sms.len(), [1.0; 2]);
+        let wanted: f64 = sms.iter().map(|sm| sm[1].tensor.min(1.0)).sum();
+        let (mut drawn, mut busy, mut hbm) = (0.0, wanted, None);
+        self.caps.clear();
+        self.caps.resize(sms.len(), [0.0; 2]);
+        for _ in 0..ROUNDS {
+            let clock = limits.power.map_or(1.0, |power| power.clock(wanted, sms.len() as f64, drawn));
+            let mut same = true;
+            for (own, sm) in self.caps.iter_mut().zip(sms) {
+                let cap = caps(sm, (phi, clock), limits);
+                same &= *own == cap;
+                *own = cap;
+            }
+            let before = phi;
+            let reads = limits.power.map_or(1.0, |power| power.reads(busy, sms.len() as f64));
+            // The same caps under the same limit have the same φ.
+            if hbm.replace(limits.hbm * reads) == Some(limits.hbm * reads) && same {
+                break;
+            }
+            let steady = draws(sms, &self.caps, &mut self.draws);
+            phi = fill(&self.draws, limits.hbm * reads - steady, self.phi.max(LEAST));
+            self.phi = phi;
+            for ((speed, cap), sm) in self.speeds.iter_mut().zip(&self.caps).zip(sms) {
+                *speed = [0, 1].map(|class| cap[class].min(sm[class].fed(phi)));
+            }
+            busy = sms.iter().zip(&self.speeds).map(|(sm, speed)| sm[1].tensor * speed[1]).sum();
+            drawn = sms.iter().zip(&self.speeds).map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
+            if (phi - before).abs() < 1e-3 * before {
+                break;
+            }
+        }
+        slow_to_l2(sms, &mut self.speeds, limits.l2);
+        &self.speeds
+    }
 }
 
 /// What tensor cores and port of one SM let each class have, at most 1, and prefill no more than the clock has left.
@@ -125,33 +167,64 @@ fn caps(sm: &Pair, (phi, clock): (f64, f64), limits: &Limits) -> [f64; 2] {
     caps
 }
 
-/// The largest φ ≤ 1 at which all together draw no more than `limit` from HBM. The sum is concave
-/// and rises with φ, so Newton's steps from below never pass it.
-fn fill(sms: &[Pair], caps: &[[f64; 2]], limit: f64) -> f64 {
-    let mut phi = LEAST;
+/// Sorts the classes that draw on HBM and wait for it into groups; gives what the others draw, at any φ.
+fn draws(sms: &[Pair], caps: &[[f64; 2]], groups: &mut Vec<Draws>) -> f64 {
+    let (mut steady, mut count) = (0.0, 0);
+    groups.clear();
+    for (class, cap) in sms.iter().flatten().zip(caps.iter().flatten()).filter(|(class, _)| class.dram > 0.0) {
+        if class.hbm_wait < NO_WAIT {
+            steady += class.dram * class.fed(1.0).min(*cap);
+            continue;
+        }
+        let lane = count % LANES;
+        if lane == 0 {
+            groups.push(Draws::NONE);
+        }
+        count += 1;
+        if let Some(group) = groups.last_mut() {
+            group.dram[lane] = class.dram;
+            group.l2_wait[lane] = class.l2_wait;
+            group.hbm_wait[lane] = class.hbm_wait;
+            group.cap[lane] = *cap;
+        }
+    }
+    steady
+}
+
+/// The largest φ ≤ 1 at which all together draw no more than `limit` from HBM, from a φ near it. The sum is concave and
+/// rises with φ, so Newton's steps from below never pass it, and one from above comes to lie below.
+fn fill(groups: &[Draws], limit: f64, near: f64) -> f64 {
+    let mut phi = near;
     for _ in 0..64 {
-        let (mut drawn, mut slope) = (0.0, 0.0);
-        for (sm, cap) in sms.iter().zip(caps) {
-            for (class, cap) in sm.iter().zip(cap) {
-                let fed = class.fed(phi);
-                drawn += class.dram * fed.min(*cap);
-                if fed < *cap {
-                    slope += class.dram * class.slope(phi);
-                }
+        let (mut drawn, mut slope) = ([0.0; LANES], [0.0; LANES]);
+        for group in groups {
+            for lane in 0..LANES {
+                // φ / (l·φ + h), which rises by h / (l·φ + h)².
+                let inverse = 1.0 / (group.l2_wait[lane] * phi + group.hbm_wait[lane]);
+                let (fed, cap) = (phi * inverse, group.cap[lane]);
+                let rises = if fed < cap { group.dram[lane] * group.hbm_wait[lane] } else { 0.0 };
+                drawn[lane] += group.dram[lane] * if fed < cap { fed } else { cap };
+                slope[lane] += rises * inverse * inverse;
             }
         }
-        let room = limit - drawn;
+        let room = limit - drawn.iter().sum::<f64>();
+        let slope: f64 = slope.iter().sum();
         if slope <= 0.0 {
-            return if room >= 0.0 { 1.0 } else { phi };
+            if room >= 0.0 || phi <= LEAST {
+                return if room >= 0.0 { 1.0 } else { phi };
+            }
+            // All go as fast as they may, and too fast: that says nothing of how far down it lies.
+            phi = LEAST;
+            continue;
         }
-        if room <= limit * 1e-6 {
+        if room.abs() <= limit.abs() * EXACT || (room < 0.0 && phi <= LEAST) {
             break;
         }
         let next = phi + room / slope;
         if next >= 1.0 && phi >= 1.0 {
             return 1.0;
         }
-        phi = next.min(1.0);
+        phi = next.clamp(LEAST, 1.0);
     }
     phi
 }
@@ -168,6 +241,12 @@ fn slow_to_l2(sms: &[Pair], speeds: &mut [[f64; 2]], limit: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
+        let mut sharing = Sharing::default();
+        sharing.take(sms.iter().copied());
+        sharing.speeds(limits).to_vec()
+    }
 
     const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9, pair: None, power: None };
 

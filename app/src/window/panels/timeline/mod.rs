@@ -13,6 +13,7 @@
 mod blocks;
 mod counters;
 mod drawer;
+mod drawn;
 mod header;
 mod input;
 mod legend;
@@ -99,7 +100,8 @@ fn canvas(
         hatch,
         pointer_at,
     };
-    paint::all(ui, frame, (shown, counters), &blocks, &regions, &marks);
+    drawn::Drawn::of(&mut state.drawn, frame, shown, (&blocks, &marks));
+    paint::all(ui, frame, (shown, counters), (&blocks, &state.drawn), &regions, &marks);
     pointer::pointer(frame, &response, &blocks, shown, state);
     if let Some(block) = blocks.first().filter(|_| map.height() > 0.0) {
         let looked_at = (&mut state.map, &mut state.axis, end);

@@ -3,18 +3,17 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use egui::{Align2, FontId, Painter, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
+use egui::{Align2, FontId, Painter, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use engine::capture::Source;
 use engine::units::Nanos;
 
 use super::blocks::{self, Block};
+use super::drawn::Drawn;
 use super::regions::{GUTTER, Marks, Regions};
 use super::{counters, names, over};
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
-use crate::timeline::bubbles;
-use crate::timeline::lanes::Piece;
 use crate::timeline::layout::{Layout, ticks};
 use crate::window::frame::Frame;
 
@@ -22,7 +21,7 @@ pub(super) fn all(
     ui: &Ui,
     frame: &Frame<'_>,
     (shown, counted): (&Shown, Option<&Arc<Run>>),
-    blocks: &[Block<'_>],
+    (blocks, drawn): (&[Block<'_>], &[Drawn]),
     regions: &Regions,
     marks: &Marks<'_>,
 ) {
@@ -32,23 +31,14 @@ pub(super) fn all(
         painter.rect_filled(block.layout.rect, 0.0, frame.tokens.canvas);
     }
     ruler(&painter, frame, &axis, regions);
-    let tint = |cause| {
-        let plain = bubbles::colour(frame.tokens, cause);
-        if marks.hovered.or(marks.cause).is_some_and(|lit| lit != cause) {
-            mix(plain, frame.tokens.canvas, 0.8)
-        } else {
-            mix(plain, frame.tokens.canvas, 0.25)
-        }
-    };
-    for block in blocks {
-        let Block { run, title: place, layout } = block;
+    for (block, drawn) in blocks.iter().zip(drawn) {
+        let Block { title: place, layout, .. } = block;
         let clipped = ui.painter_at(layout.rect);
-        clipped.add(bubbles::mesh((&run.lanes, &run.gaps), layout, marks.hatch.id(), tint));
-        lanes(&clipped, frame, shown, (block, marks));
-        if let Some(cause) = marks.cause {
-            let tint = (cause, bubbles::colour(frame.tokens, cause));
-            clipped.add(bubbles::over_strips((&run.lanes, &run.gaps), layout, marks.hatch.id(), tint));
-        }
+        clipped.add(Shape::Mesh(Arc::clone(&drawn.bubbles)));
+        clipped.add(Shape::Mesh(Arc::clone(&drawn.lanes)));
+        outlines(&clipped, frame, block);
+        names::of_ctas(&clipped, frame, shown, block);
+        clipped.extend(drawn.over.iter().map(|mesh| Shape::Mesh(Arc::clone(mesh))));
         over::ends(&clipped, frame, blocks, block);
         over::bubble(&clipped, frame, block);
         let gutter_rect = Rect::from_x_y_ranges(regions.gutter.x_range(), layout.rect.y_range());
@@ -106,18 +96,10 @@ fn ruler(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Region
     }
 }
 
-fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, (block, marks): (&Block<'_>, &Marks<'_>)) {
+/// Frames around what is hovered and what is selected.
+fn outlines(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>) {
     let Block { run, layout, .. } = block;
     let capture = &run.capture;
-    let focused = frame.selected.draws_others_back();
-    let colour = |piece: &Piece| {
-        let plain = frame.entity_colour(shown, piece.entity);
-        let folded = if piece.count > 1 { mix(plain, frame.tokens.canvas, 0.15) } else { plain };
-        let left_out = marks.only.is_some_and(|only| !only.has(&shown.planned.plan, piece.entity));
-        if left_out || (focused && !frame.lights(shown, piece.entity)) { frame.tokens.dimmed(folded) } else { folded }
-    };
-    let (mesh, _) = layout.mesh(&run.lanes, &capture.spans, colour);
-    painter.add(mesh);
     for (lit, width) in [(frame.hovered, 1.0), (frame.selected, 2.0)] {
         let Some(at) = lit.span_in(run.source()).filter(|at| *at < capture.spans.len()) else { continue };
         let span = capture.spans.get(at);
@@ -127,5 +109,4 @@ fn lanes(painter: &Painter, frame: &Frame<'_>, shown: &Shown, (block, marks): (&
         let place = Rect::from_x_y_ranges(layout.x(span.begin.as_f64())..=layout.x(span.end.as_f64()), top..=bottom);
         painter.rect_stroke(place.expand(1.0), 1.0, Stroke::new(width, frame.tokens.text), StrokeKind::Outside);
     }
-    names::of_ctas(painter, frame, shown, block);
 }

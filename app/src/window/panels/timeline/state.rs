@@ -3,6 +3,7 @@
 use engine::capture::Source;
 use engine::units::Nanos;
 
+use super::drawn::Drawn;
 use super::minimap;
 use super::place::place_of;
 use crate::runs::shown::{Shown, Sources};
@@ -30,6 +31,8 @@ pub struct State {
     /// All figures of the range are shown.
     pub(super) drawer: bool,
     pub(super) map: minimap::Map,
+    /// The meshes of the frame before, one pair for each run.
+    pub(super) drawn: Vec<Drawn>,
     /// The time under the pointer in the frame before.
     pub(super) pointer: Option<f64>,
     /// The lanes of the frame before, one for each run.

@@ -1,6 +1,6 @@
 //! The speeds of all SMs: φ, the limit that binds, and what follows from it.
 
-use super::{Class, Fluid, Group, LANES, Rates, larger, share, smaller};
+use super::{Class, Fluid, Group, LANES, Rates, larger, smaller};
 use crate::backend::sim::limits::Limits;
 
 impl Fluid {
@@ -45,12 +45,11 @@ impl Fluid {
                 hbm_wait: group.exposure[lane],
             })
         });
-        let pairs: Vec<share::Pair> = streams.zip(&self.computing).map(|(s, c)| [s, c.class()]).collect();
+        self.sharing.take(streams.zip(&self.computing).map(|(s, c)| [s, c.class()]));
+        let limits = Limits { hbm: self.hbm(), ..self.limits };
         let mut shortest = f64::INFINITY;
         let mut rates = Rates::default();
-        for (sm, [streams, computes]) in
-            share::speeds(&pairs, &Limits { hbm: self.hbm(), ..self.limits }).into_iter().enumerate()
-        {
+        for (sm, [streams, computes]) in self.sharing.speeds(&limits).iter().copied().enumerate() {
             let (group, lane) = (&mut self.sms[sm / LANES], sm % LANES);
             group.speed[lane] = streams;
             let prefill = &mut self.computing[sm];
