@@ -273,7 +273,9 @@ fn what_is_drawn_follows_all_that_it_shows() {
     ];
     let mut seen = vec![plain];
     for commands in changes {
-        commands.iter().for_each(|command| send(&mut window, command.clone()));
+        for command in commands {
+            send(&mut window, command.clone());
+        }
         window.run_steps(2);
         let now = corners(&window);
         assert!(!seen.contains(&now), "{commands:?} changes what is drawn");

@@ -19,7 +19,7 @@ const SLOW: Duration = Duration::from_millis(250);
 
 /// A plan that takes no longer is waited for before the next frame is painted: painting what is old first, on the cores
 /// that plan, would take longer.
-const QUICK: Duration = Duration::from_millis(60);
+const QUICK: Duration = Duration::from_millis(120);
 
 /// The thread, what it is at, and what waits for it.
 #[derive(Debug)]

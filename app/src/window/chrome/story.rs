@@ -93,13 +93,12 @@ fn cure(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     let share = report.share(largest.slot_time) * 100.0;
     let cause = largest.cause.name().replace('-', " ");
     let text = format!("largest bubble: {cause}, {each} of each slot ({share:.1} %) · {}", largest.close);
-    let longest = run.gaps.longest(Some(largest.cause), 1).first().copied();
     let button = ui.add(egui::Button::new(RichText::new(&text).color(t.text)).frame(false).truncate());
     if button
         .on_hover_text(format!("{text}\n{}\nA click goes to the longest of them.", largest.cause.about()))
         .clicked()
-        && let Some(at) = longest
+        && let Some(at) = run.gaps.longest(Some(largest.cause), 1).first()
     {
-        frame.send(Command::Reveal(Selection::Gap(run.source(), at)));
+        frame.send(Command::Reveal(Selection::Gap(run.source(), *at)));
     }
 }

@@ -59,9 +59,9 @@ const EXACT: f64 = 1e-9;
 const LEAST: f64 = 1e-30;
 
 impl Class {
-    /// Speed at which its memory keeps up when every HBM latency is stretched by 1/φ.
-    fn fed(&self, phi: f64) -> f64 {
-        let wait = if self.hbm_wait < NO_WAIT { self.l2_wait } else { self.l2_wait + self.hbm_wait / phi };
+    /// Speed at which its memory keeps up when every HBM latency is stretched by `stretch`, 1/φ.
+    fn fed(&self, stretch: f64) -> f64 {
+        let wait = if self.hbm_wait < NO_WAIT { self.l2_wait } else { self.l2_wait + self.hbm_wait * stretch };
         if wait > 0.0 { 1.0 / wait } else { f64::INFINITY }
     }
 }
@@ -113,7 +113,7 @@ impl Sharing {
             let mut same = true;
             for (own, sm) in self.caps.iter_mut().zip(sms) {
                 let cap = caps(sm, (phi, clock), limits);
-                same &= *own == cap;
+                same &= own.map(f64::to_bits) == cap.map(f64::to_bits);
                 *own = cap;
             }
             let before = phi;
@@ -126,10 +126,13 @@ impl Sharing {
             phi = fill(&self.draws, limits.hbm * reads - steady, self.phi.max(LEAST));
             self.phi = phi;
             for ((speed, cap), sm) in self.speeds.iter_mut().zip(&self.caps).zip(sms) {
-                *speed = [0, 1].map(|class| cap[class].min(sm[class].fed(phi)));
+                *speed = [0, 1].map(|class| cap[class].min(sm[class].fed(1.0 / phi)));
             }
-            busy = sms.iter().zip(&self.speeds).map(|(sm, speed)| sm[1].tensor * speed[1]).sum();
-            drawn = sms.iter().zip(&self.speeds).map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
+            if limits.power.is_some() {
+                let both = || sms.iter().zip(&self.speeds);
+                busy = both().map(|(sm, speed)| sm[1].tensor * speed[1]).sum();
+                drawn = both().map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
+            }
             if (phi - before).abs() < 1e-3 * before {
                 break;
             }
@@ -143,7 +146,15 @@ impl Sharing {
 fn caps(sm: &Pair, (phi, clock): (f64, f64), limits: &Limits) -> [f64; 2] {
     let port = limits.sm;
     let [t0, t1] = sm.map(|class| class.tensor);
-    let free = sm.map(|class| class.fed(phi).min(1.0));
+    let paired = |caps: [f64; 2]| match limits.pair.filter(|_| sm[0].warps > 0.0 && t1 > 0.0) {
+        Some(both) => [caps[0].min(both.decode), caps[1].min(both.tensor / t1)],
+        None => caps,
+    };
+    // Where full speed asks for no more than there is, whatever memory leaves of it does not either.
+    if t0 + t1 <= 1.0 && sm[0].moved + sm[1].moved <= port {
+        return paired([1.0, clock]);
+    }
+    let free = sm.map(|class| class.fed(1.0 / phi).min(1.0));
     let wants = [t0 * free[0], t1 * free[1]];
     let mut caps = [1.0, clock];
     if wants[0] + wants[1] > 1.0 {
@@ -156,9 +167,7 @@ fn caps(sm: &Pair, (phi, clock): (f64, f64), limits: &Limits) -> [f64; 2] {
             [sure[0] / t0, (sure[1] / t1).min(clock)]
         };
     }
-    if let Some(both) = limits.pair.filter(|_| sm[0].warps > 0.0 && t1 > 0.0) {
-        caps = [caps[0].min(both.decode), caps[1].min(both.tensor / t1)];
-    }
+    caps = paired(caps);
     let drawn: f64 = (0..2).map(|class| sm[class].moved * caps[class].min(free[class])).sum();
     if drawn > port {
         let scale = port / drawn;
