@@ -61,6 +61,19 @@ fn a_hybrid_run_an_empty_batch_and_a_damaged_file_have_pictures_or_a_reason() {
     }
 }
 
+/// A table is as tall as its rows, not as the longest one that could be.
+#[test]
+fn a_table_of_few_rows_is_a_low_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = packscope_in(folder.path(), &["run", "--tree", "1,4_64,32", "--backend", "sim", "-o", "few.pscope"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    for view in ["decisions", "packs", "tiles"] {
+        let drawn = svg(folder.path(), "few.pscope", view, &[]);
+        let height = drawn.split("height=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        assert!(height.parse::<f32>().unwrap() < 900.0, "{view} is {height} units tall");
+    }
+}
+
 #[test]
 fn paper_has_millimetres_and_dots_and_dark_is_dark() {
     let folder = tempfile::tempdir().unwrap();

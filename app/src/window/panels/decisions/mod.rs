@@ -165,7 +165,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, state: &mut State, h
         .min_scrolled_height(30.0)
         .cell_layout(egui::Layout::left_to_right(egui::Align::Center));
     for column in Column::ALL {
-        table = table.column(Width::initial(column.about().1).at_least(36.0).clip(true).resizable(true));
+        table = table.column(Width::initial(column.about().1).at_least(36.0).clip(true).resizable(!frame.is_picture));
     }
     let mut sorted = None;
     let table = table.column(Width::remainder().clip(true)).auto_shrink(false).header(20.0, |mut header| {
