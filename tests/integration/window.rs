@@ -5,6 +5,7 @@ use egui_kittest::kittest::Queryable as _;
 use engine::plan::Strategy;
 use engine::units::{NodeIdx, PackIdx};
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec};
+use packscope::jobs::studies::Studying;
 use packscope::picture::look::Look;
 use packscope::timeline::lanes::Lanes;
 use packscope::window::command::{Command, Target};
@@ -49,6 +50,18 @@ pub(crate) fn settle(window: &mut Window) {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     panic!("the engine thread did not answer");
+}
+
+/// Steps until nothing is replayed and no sweep is read any more.
+pub(crate) fn settle_study(window: &mut Window) {
+    for _ in 0..6_000 {
+        window.step();
+        if matches!(app(window).studying(), Studying::Idle) {
+            return window.run_steps(3);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the replay, or the reading of a sweep, does not end");
 }
 
 pub(crate) fn send(window: &mut Window, command: Command) {

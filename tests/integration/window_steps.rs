@@ -1,7 +1,6 @@
 //! A replay in the real window: it runs beside everything else, and each of its steps opens as a batch.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
@@ -17,7 +16,7 @@ use packscope::window::commands::table::Action;
 use packscope::window::panel::{Panel, Part};
 
 use crate::program::fixture;
-use crate::window::{Window, app, batch, open_with, picture, send, settle, small};
+use crate::window::{Window, app, batch, open_with, picture, send, settle, settle_study, small};
 
 fn open() -> Window {
     let mut window = open_with(batch(small()), |ctx, opening| App::new(ctx, opening).unwrap());
@@ -45,22 +44,10 @@ fn asked(max_steps: u64) -> Asked {
     }
 }
 
-/// Steps until nothing is replayed any more.
-fn wait(window: &mut Window) {
-    for _ in 0..6_000 {
-        window.step();
-        if matches!(app(window).studying(), packscope::jobs::studies::Studying::Idle) {
-            return window.run_steps(3);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the replay does not end");
-}
-
 fn replayed(max_steps: u64) -> Window {
     let mut window = open();
     app(&mut window).send(Command::Replay(Box::new(asked(max_steps))));
-    wait(&mut window);
+    settle_study(&mut window);
     assert_eq!(app(&mut window).problem(), None);
     window
 }
@@ -158,7 +145,7 @@ fn the_window_goes_on_while_a_replay_runs_and_cancels_it() {
     assert!(progress(&mut window).is_some(), "an edit leaves the replay alone");
     window.get_all_by_label("Cancel").last().unwrap().click();
     window.run_steps(2);
-    wait(&mut window);
+    settle_study(&mut window);
     assert!(progress(&mut window).is_none() && app(&mut window).replay().is_none());
     assert_eq!(app(&mut window).problem(), None);
 }
@@ -179,7 +166,7 @@ fn a_trace_that_is_opened_fills_the_form_and_a_bad_one_says_where_it_is_bad() {
         std::fs::write(&path, text).unwrap();
         app(&mut window).send(Command::Replay(Box::new(Asked { path, window: None, ..asked(3) })));
         window.step();
-        wait(&mut window);
+        settle_study(&mut window);
         let problem = app(&mut window).problem().unwrap().to_owned();
         assert!(problem.contains(name) && problem.contains(says), "{says}: {problem}");
         assert_eq!(app(&mut window).failure(Part::Panel(Panel::Steps)), None);
@@ -187,7 +174,7 @@ fn a_trace_that_is_opened_fills_the_form_and_a_bad_one_says_where_it_is_bad() {
     let past = Asked { window: Some((30, 8)), ..asked(3) };
     app(&mut window).send(Command::Replay(Box::new(past)));
     window.step();
-    wait(&mut window);
+    settle_study(&mut window);
     let problem = app(&mut window).problem().unwrap().to_owned();
     assert!(problem.contains("30:8") && problem.contains("32 requests"), "{problem}");
     let trace: Option<&Trace> = app(&mut window).replay().map(|replay| &replay.trace);

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use egui_kittest::kittest::Queryable as _;
 use engine::cancel::Cancel;
@@ -12,7 +11,7 @@ use packscope::window::App;
 use packscope::window::command::Command;
 use packscope::window::panel::{Panel, Part};
 
-use crate::window::{Window, app, batch, open_with, picture, send, settle, small};
+use crate::window::{Window, app, batch, open_with, picture, send, settle, settle_study, small};
 
 /// Three trees on two devices under two schedulers.
 fn rows(folder: &Path) -> Vec<Row> {
@@ -51,14 +50,7 @@ fn opened(path: PathBuf) -> Window {
 
 fn load(window: &mut Window, path: PathBuf) {
     app(window).send(Command::OpenPath(path));
-    for _ in 0..6_000 {
-        window.step();
-        if matches!(app(window).studying(), packscope::jobs::studies::Studying::Idle) {
-            return window.run_steps(3);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the sweep does not open");
+    settle_study(window);
 }
 
 #[test]

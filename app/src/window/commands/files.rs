@@ -1,6 +1,6 @@
 //! Opening and saving.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::capture::{Loaded, write_atomically};
@@ -23,6 +23,11 @@ use crate::window::selection::Selection;
 /// Files that are remembered.
 const RECENT: usize = 12;
 
+/// The path from any folder that the next window may start in.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 impl App {
     pub(in crate::window) fn take_text(&mut self, text: &str) {
         match BatchSpec::from_ron(text) {
@@ -40,7 +45,7 @@ impl App {
         match opened {
             Ok(Opened::Capture(loaded)) => {
                 self.show_capture(*loaded);
-                self.capture = Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+                self.capture = Some(absolute(path));
             }
             Ok(Opened::Batch(spec)) => self.open(*spec),
             Ok(Opened::Sweep) => self.study(Study::Sweep(path.to_owned())),
@@ -70,7 +75,7 @@ impl App {
 
     /// Puts a file on top of those that were opened last.
     pub(in crate::window) fn remember(&mut self, path: &Path) {
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let path = absolute(path);
         self.recent.retain(|other| *other != path);
         self.recent.insert(0, path);
         self.recent.truncate(RECENT);

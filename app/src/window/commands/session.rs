@@ -1,6 +1,6 @@
 //! The session: keeping what is worked on, and beginning where it ended.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use egui::{Context, Theme};
 use engine::hw;
@@ -8,13 +8,9 @@ use engine::hw;
 use crate::document::edit::Edit;
 use crate::document::history::History;
 use crate::window::app::App;
+use crate::window::commands::files::absolute;
 use crate::window::frame::Level;
 use crate::window::session::{self, Keeper, View};
-
-/// The path from any folder that the next window may start in.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
 
 impl App {
     /// Keeps what is worked on in a file from now on; with `restore`, begins where that file ends.

@@ -10,6 +10,7 @@ use crate::picture::png;
 use crate::runs::run::Run;
 use crate::timeline::playback::Moment;
 use crate::window::app::App;
+use crate::window::commands::files::absolute;
 use crate::window::frame::Level;
 use crate::window::panel::Panel;
 use crate::window::panels::playback;
@@ -47,7 +48,7 @@ impl App {
                 if let Err(error) = saved {
                     return self.fail(&error.to_string());
                 }
-                Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()))
+                Some(absolute(path))
             }
         };
         let Some(path) = path else { return };

@@ -219,8 +219,11 @@ fn fill(groups: &[Draws], limit: f64, near: f64) -> f64 {
         let room = limit - drawn.iter().sum::<f64>();
         let slope: f64 = slope.iter().sum();
         if slope <= 0.0 {
-            if room >= 0.0 || phi <= LEAST {
-                return if room >= 0.0 { 1.0 } else { phi };
+            if room >= 0.0 {
+                return 1.0;
+            }
+            if phi <= LEAST {
+                return phi;
             }
             // All go as fast as they may, and too fast: that says nothing of how far down it lies.
             phi = LEAST;
