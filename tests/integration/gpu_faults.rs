@@ -258,3 +258,18 @@ fn a_long_compilation_keeps_nobody_who_cancels() {
     assert!(matches!(way.whole(&cancelled_soon()), Err(Error::Cancelled)));
     fake.assert_clean("a compilation that was cancelled");
 }
+
+/// Tensor cores at work draw all the power that an H200 may, and what runs before its clocks are back is timed too long.
+#[test]
+fn what_is_timed_after_the_limits_waits_for_the_clocks() {
+    let Some(fake) = Fake::of("what_is_timed_after_the_limits_waits_for_the_clocks") else { return };
+    fake.tell("");
+    for way in Way::all() {
+        let mut runner = open(&Cancel::default()).unwrap();
+        runner.run(&way.planned, &way.run, &Cancel::default()).unwrap();
+        runner.limits(&Cancel::default()).unwrap();
+        runner.run(&way.planned, &way.run, &Cancel::default()).unwrap();
+        drop(runner);
+        assert!(fake.saw("longest_rest_ms") >= 450, "{}: {} ms", way.name(), fake.saw("longest_rest_ms"));
+    }
+}

@@ -15,8 +15,8 @@
 //! | `compile MS` | time that NVRTC takes for a kernel |
 //!
 //! Calls are counted from `cuInit`, which is the first; those that give something back are not, and they fail only on a
-//! lost device. With the context the file [`REPORT`] is written: how many calls and launches there were, what was left, and how much
-//! was asked of a lost device.
+//! lost device. With the context the file [`REPORT`] is written: how many calls and launches there were, the longest rest
+//! between two launches, what was left, and how much was asked of a lost device.
 
 mod compiler;
 mod driver;

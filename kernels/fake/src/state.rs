@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `CUresult`.
 pub(crate) type Code = u32;
@@ -63,6 +63,10 @@ pub(crate) struct State {
     calls: u64,
     /// Kernels, fills and graphs that went to the GPU.
     launches: u64,
+    /// When the last of them went there.
+    launched: Option<Instant>,
+    /// The longest time between two of them.
+    longest_rest: Duration,
     /// Launches go into a graph, not to the GPU.
     capturing: bool,
     lost: Code,
@@ -116,6 +120,7 @@ impl State {
         }
         self.calls = 0;
         self.launches = 0;
+        (self.launched, self.longest_rest) = (None, Duration::ZERO);
         self.capturing = false;
         self.after_loss = 0;
     }
@@ -137,6 +142,9 @@ impl State {
     pub(crate) fn launch(&mut self) {
         if !self.capturing {
             self.launches += 1;
+            let now = Instant::now();
+            let rest = self.launched.replace(now).map_or(Duration::ZERO, |before| now - before);
+            self.longest_rest = self.longest_rest.max(rest);
             self.hanging |= self.launches == self.plan.hang;
         }
     }
@@ -167,9 +175,10 @@ impl State {
         }
         let left: u64 = self.buffers.values().map(|buffer| buffer.0).sum();
         let report = format!(
-            "calls {}\nlaunches {}\nbuffers {}\nbytes {left}\nhandles {}\nafter_loss {}\n",
+            "calls {}\nlaunches {}\nlongest_rest_ms {}\nbuffers {}\nbytes {left}\nhandles {}\nafter_loss {}\n",
             self.calls,
             self.launches,
+            self.longest_rest.as_millis(),
             self.buffers.len(),
             self.handles.len(),
             // This very release is one.

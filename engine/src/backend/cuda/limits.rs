@@ -1,8 +1,10 @@
 //! What the GPU can do at best, measured on it: plain reads, tensor cores, and both at once.
 
+use std::time::Instant;
+
 use kernels::{CoRunRates, KernelError, Protocol};
 
-use crate::backend::cuda::{Open, translate};
+use crate::backend::cuda::{Open, RECOVERY, translate};
 use crate::error::Result;
 use crate::hw::HybridLimits;
 use crate::units::{Bytes, Nanos};
@@ -29,6 +31,8 @@ impl Open {
         let protocol = Protocol { warm_ups: 5, repeats: 20, flush: Some(flush), graph: false };
         let measured = self.measure_limits(&protocol).map_err(translate);
         self.flush = protocol.flush;
+        // Tensor cores at work beside reads draw all the power that the GPU may.
+        self.recovered = Instant::now() + RECOVERY;
         measured
     }
 

@@ -11,6 +11,7 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Instant;
 
 use kernels::{Compiler, Gpu};
 
@@ -46,7 +47,7 @@ impl Cuda {
         let clock_step = Nanos(kernels::clock_step(&gpu, &compiler, &stream).map_err(translate)?);
         let device = device::describe(gpu.info(), &compiler)?;
         let known = Rc::new(Known { compiler, device, clock_step });
-        let open = Open { inputs: None, flush: None, stream, gpu, known: Rc::clone(&known) };
+        let open = Open { inputs: None, flush: None, stream, gpu, known: Rc::clone(&known), recovered: Instant::now() };
         Ok(Self { open: Some(open), known })
     }
 
@@ -126,7 +127,7 @@ impl Open {
     fn anew(known: &Rc<Known>) -> Result<Self> {
         let gpu = Gpu::open(0).map_err(translate)?;
         let stream = gpu.stream().map_err(translate)?;
-        Ok(Self { inputs: None, flush: None, stream, gpu, known: Rc::clone(known) })
+        Ok(Self { inputs: None, flush: None, stream, gpu, known: Rc::clone(known), recovered: Instant::now() })
     }
 }
 
