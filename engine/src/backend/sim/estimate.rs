@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! hits      of KV that k packs read, one reading comes from HBM and k − 1 from L2
-//! duration  fixed + loop · max(1, local, e / φ, 1 / ψ)    local: port and tensor cores of the mean SM
-//! φ, ψ      the largest at which all cohorts together draw no more than HBM and L2 give
+//! duration  fixed + loop · max(1, local, e · h, l)    local: port and tensor cores of the mean SM
+//! h, l      the least at which all cohorts together draw no more than HBM and L2 give
 //! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
 //! ```
 //!

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! kernel    ⌈query heads / (heads of a warp · warps)⌉ rounds of ⌈partials / those asked for at once⌉ trips
-//! worker    the warps that share 16 rows of a tile merge those rows, as many of them at once, likewise
+//! worker    a warp merges the 16 rows that it computes of a tile of 64 rows or of several heads; the four that share the
+//!           rows of a smaller tile merge all of them
 //! ```
 
 use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
@@ -14,8 +15,10 @@ use crate::units::{Bytes, Nanos};
 const MERGE_WARPS: u32 = 4;
 const MERGE_REGISTERS: u32 = 64;
 
-/// Rows of a decode tile that the same warps compute.
-const ROWS_OF_UNIT: u32 = 16;
+/// Rows that a warp computes by itself.
+const ROWS_OF_WARP: u32 = 16;
+/// Warps of a worker that compute.
+const WARPS_OF_WORKER: u32 = 4;
 
 impl CostModel<'_> {
     /// What a CTA of the merge kernel takes.
@@ -82,8 +85,7 @@ impl CostModel<'_> {
     /// What a worker that stays on its SM merges: for each (query, KV head) of `heads_of_cta` heads, its partials. The
     /// fraction `hit` of them is found in L2.
     ///
-    /// The warps that share 16 rows of a tile merge those rows, so the rows of a query that fills none of them leave the
-    /// other warps idle.
+    /// The warps that compute rows merge them, so the rows of a query that has none of theirs leave the other warps idle.
     pub(super) fn inline_merge(&self, merged: &[u32], cta: (Tile, u32), hit: f64) -> MainLoop {
         let (tile, heads_of_cta) = cta;
         let heads = f64::from(self.shape.kv_heads);
@@ -93,10 +95,11 @@ impl CostModel<'_> {
             Some(kernel) => {
                 let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
                 let rows = merged.len() as u32 * self.shape.group();
-                // A head by itself has its warps, or all heads share the four.
-                let warps = if heads_of_cta > 1 { 1 } else { (64 / tile.m.max(16)).max(1) };
-                let of_unit = rows.div_ceil(heads_of_cta.max(1)).min(ROWS_OF_UNIT);
-                let rounds = of_unit.div_ceil(kernel.heads.max(1) * warps);
+                let rows_of_head = rows.div_ceil(heads_of_cta.max(1));
+                let alone = heads_of_cta > 1 || tile.m > 2 * ROWS_OF_WARP;
+                let (rows, warps) =
+                    if alone { (rows_of_head.min(ROWS_OF_WARP), 1) } else { (rows_of_head, WARPS_OF_WORKER) };
+                let rounds = rows.div_ceil(kernel.heads.max(1) * warps);
                 let most = merged.iter().map(trips).max().unwrap_or(0);
                 let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
                 f64::from(most) + f64::from(rounds.saturating_sub(1)) * mean

@@ -12,8 +12,10 @@ use crate::plan::LaunchPlan;
 const TOGETHER: f64 = 0.02;
 /// Slack of a clock, ns.
 const DONE: f64 = 1e-3;
-/// Halvings in the search for φ and ψ.
-const HALVINGS: u32 = 24;
+/// In the search for the stretch of HBM and L2: how near it comes to what they give, its steps, and where it ends.
+const EXACT: f64 = 1e-5;
+const STEPS: u32 = 24;
+const LONGEST: f64 = 1e6;
 
 /// The cohorts of a kind that are running, by when they end.
 #[derive(Clone, Debug, Default)]
@@ -191,20 +193,19 @@ impl<'a> Cohorts<'a> {
         }
         let local = (port / on / self.limits.sm).max(tensor / on).max(1.0);
         let write_back = if self.dirty > 0.0 { self.device.sim.cold_write_back } else { 0.0 };
-        let drawn = |phi: f64, psi: f64, bytes: fn(&Kind) -> f64| -> f64 {
+        let drawn = |hbm: f64, l2: f64, bytes: fn(&Kind) -> f64| -> f64 {
             let of = |kind: &u32| {
                 let (of, running) = (&self.kinds[*kind as usize], &self.running[*kind as usize]);
-                running.ctas * bytes(of) / duration(of, local, phi, psi)
+                running.ctas * bytes(of) / duration(of, local, hbm, l2)
             };
             self.active.iter().map(of).sum()
         };
-        let hbm = self.limits.hbm / (1.0 + write_back);
-        let phi = largest(|phi| drawn(phi, 1.0, |kind| kind.dram) <= hbm);
-        let psi = largest(|psi| drawn(phi, psi, |kind| kind.moved) <= self.limits.l2);
-        let read = drawn(phi, psi, |kind| kind.read);
+        let hbm = least(|hbm| drawn(hbm, 1.0, |kind| kind.dram), self.limits.hbm / (1.0 + write_back));
+        let l2 = least(|l2| drawn(hbm, l2, |kind| kind.moved), self.limits.l2);
+        let read = drawn(hbm, l2, |kind| kind.read);
         for kind in &self.active {
             let of = &self.kinds[*kind as usize];
-            self.running[*kind as usize].speed = of.alone() / duration(of, local, phi, psi);
+            self.running[*kind as usize].speed = of.alone() / duration(of, local, hbm, l2);
         }
         read * write_back
     }
@@ -261,20 +262,37 @@ impl<'a> Cohorts<'a> {
     }
 }
 
-/// Of a CTA of a kind, ns.
-fn duration(kind: &Kind, local: f64, phi: f64, psi: f64) -> f64 {
-    kind.fixed + kind.time * local.max(kind.exposure / phi).max(1.0 / psi)
+/// Of a CTA of a kind where HBM and L2 take so many times as long as they do for it alone, ns.
+fn duration(kind: &Kind, local: f64, hbm: f64, l2: f64) -> f64 {
+    kind.fixed + kind.time * local.max(kind.exposure * hbm).max(l2)
 }
 
-/// The largest speed up to 1 at which `fits` holds.
-fn largest(fits: impl Fn(f64) -> bool) -> f64 {
-    if fits(1.0) {
+/// The least stretch from 1 on at which no more than `most` is drawn: by false position, where an end of the bracket that
+/// stays counts for half (the Illinois rule).
+fn least(drawn: impl Fn(f64) -> f64, most: f64) -> f64 {
+    let (mut low, mut above) = (1.0, drawn(1.0) - most);
+    if above <= 0.0 {
         return 1.0;
     }
-    let (mut low, mut high) = (1e-6_f64, 1.0_f64);
-    for _ in 0..HALVINGS {
-        let middle = (low * high).sqrt();
-        if fits(middle) { low = middle } else { high = middle }
+    let (mut high, mut below) = (2.0, drawn(2.0) - most);
+    while below > 0.0 && high < LONGEST {
+        (low, above) = (high, below);
+        high *= 2.0;
+        below = drawn(high) - most;
     }
-    low
+    for _ in 0..STEPS {
+        let x = (low * below - high * above) / (below - above);
+        let over = drawn(x) - most;
+        if over.abs() <= EXACT * most {
+            return x;
+        }
+        if over > 0.0 {
+            (low, above) = (x, over);
+            below /= 2.0;
+        } else {
+            (high, below) = (x, over);
+            above /= 2.0;
+        }
+    }
+    high
 }
