@@ -62,6 +62,7 @@ mod window_figures;
 mod window_gpu;
 mod window_history;
 mod window_images;
+mod window_kept;
 mod window_kills;
 mod window_looks;
 mod window_open;

@@ -108,16 +108,26 @@ impl RunsPlans for Open {
     }
 }
 
+/// A stand-in that answers each run with a slower one.
+pub(crate) fn slower() -> Box<dyn Machine> {
+    Box::new(StandIn::new(Answer::Slower))
+}
+
 fn open_on(machine: impl Fn() -> Box<dyn Machine> + 'static) -> Window {
     let mut window = open_with(batch(small()), move |ctx, opening| App::on(ctx, opening, machine()).unwrap());
+    find_gpu(&mut window);
+    window
+}
+
+/// Steps until the window knows whether there is a GPU.
+pub(crate) fn find_gpu(window: &mut Window) {
     for _ in 0..2_000 {
-        if app(&mut window).gpu_blocked().is_none_or(|reason| !reason.contains("looking")) {
+        if app(window).gpu_blocked().is_none_or(|reason| !reason.contains("looking")) {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
         window.step();
     }
-    window
 }
 
 fn stand_in(answer: Answer) -> Window {
@@ -127,7 +137,7 @@ fn stand_in(answer: Answer) -> Window {
 }
 
 /// Asks for a run and steps until it has ended and stands beside the simulated one.
-fn measure(window: &mut Window) {
+pub(crate) fn measure(window: &mut Window) {
     app(window).send(Command::Act(Action::RunGpu));
     window.step();
     for _ in 0..12_000 {

@@ -5,5 +5,7 @@ pub mod machine;
 pub(crate) mod measuring;
 pub mod mishap;
 pub mod planner;
+pub(crate) mod run_files;
+pub(crate) mod run_folder;
 pub mod state;
 pub mod studies;

@@ -21,6 +21,7 @@ use crate::jobs::state::{JobId, Measuring, Work};
 use crate::jobs::studies::{Studies, Studying};
 use crate::jobs::{machine, mishap};
 use crate::runs::compared::{Compared, Rows};
+use crate::runs::measurement::Filed;
 use crate::runs::now::Now;
 use crate::runs::replay::Replay;
 use crate::runs::run::Run;
@@ -42,7 +43,7 @@ use crate::window::open::Opening;
 use crate::window::panel::{Panel, Part};
 use crate::window::panels::{steps, tree};
 use crate::window::selection::{Lit, Selection};
-use crate::window::session::Keeper;
+use crate::window::session::{Keeper, Later};
 use crate::{samples, theme};
 
 /// The window.
@@ -85,8 +86,8 @@ pub struct App {
     pub(super) recent: Vec<PathBuf>,
     /// Lines of the log that were looked at.
     pub(super) read: usize,
-    /// What the last session had selected, until its run is there.
-    pub(super) select_later: Option<Selection>,
+    /// What the last session had in sight, until its run is there.
+    pub(super) later: Option<Later>,
     /// The person has read what the file of the capture lost.
     pub(super) damage_is_told: bool,
     pub(super) chrome: chrome::State,
@@ -162,7 +163,7 @@ impl App {
             scale: 1.0,
             recent: Vec::new(),
             read: 0,
-            select_later: None,
+            later: None,
             damage_is_told: false,
             chrome: chrome::State::default(),
             find: find::State::default(),
@@ -173,7 +174,7 @@ impl App {
         app.guarded(|app| match opening {
             Opening::Example => app.apply(ctx, Command::Sample(samples::DEFAULT)),
             Opening::Batch(spec) => app.open(*spec),
-            Opening::Capture(loaded) => app.show_capture(*loaded),
+            Opening::Capture(loaded) => app.show_capture(*loaded, Filed::No),
         });
         app.history = History::default();
         Ok(app)
@@ -273,6 +274,7 @@ impl App {
         for event in events {
             self.guarded(|app| app.take_gpu(event));
         }
+        self.guarded(Self::take_kept);
         if let Some(told) = self.studies.told() {
             self.guarded(|app| app.take_study(told));
         }

@@ -18,6 +18,7 @@ mod dock;
 mod find;
 pub mod frame;
 mod guard;
+mod kept_runs;
 mod open;
 pub mod panel;
 pub mod panels;

@@ -3,6 +3,7 @@
 //! ```text
 //! logic pass ──something differs, a second after the last time──► thread "session" ──► session.ron, by rename
 //! start ──► session.ron ──► document, capture, view; a file that cannot be read is told, and left aside
+//!               └─► measured runs, each a capture of its own (jobs::run_folder)
 //! ```
 //!
 //! The file is written under another name and renamed, so that a kill leaves the one before whole. A second passes
@@ -19,9 +20,11 @@ use engine::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
+use crate::jobs::run_folder::RunFolder;
 use crate::runs::shown::Sources;
 use crate::timeline::axis::Axis;
 use crate::timeline::marks::Marks;
+use crate::window::kept_runs::KeptRuns;
 use crate::window::panel::Panel;
 use crate::window::selection::Selection;
 
@@ -60,6 +63,16 @@ pub(super) struct View {
     pub(super) layout: Option<Tree<Panel>>,
     /// The capture that was opened last, where one was.
     pub(super) capture: Option<PathBuf>,
+    /// Captures of measured runs, the oldest first; those beside the session from where it is.
+    #[serde(default)]
+    pub(super) runs: Vec<PathBuf>,
+}
+
+/// What the last session had in sight of a run that is still to come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Later {
+    pub(super) selected: Selection,
+    pub(super) sources: Sources,
 }
 
 fn plain() -> f32 {
@@ -115,28 +128,46 @@ pub(super) fn read(path: &Path) -> Result<(Document, View)> {
 /// The thread that writes, and what it wrote last.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    pub(super) path: PathBuf,
+    pub(super) runs: KeptRuns,
     to_write: Sender<(Document, View)>,
     last: Option<(Document, View)>,
     at: Option<Instant>,
 }
 
 impl Keeper {
-    pub(super) fn start(path: PathBuf) -> std::io::Result<Self> {
+    /// Starts the thread with the measured runs that the session names; with all that lie beside it where that is not
+    /// known. `wake` is called when one was written or read.
+    ///
+    /// # Errors
+    /// The system's, when it gives no thread.
+    pub(super) fn start(
+        path: PathBuf,
+        names: Option<&[PathBuf]>,
+        wake: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (to_write, inbox) = bounded::<(Document, View)>(1);
-        let into = path.clone();
+        let folder = Arc::new(RunFolder::beside(&path));
+        let named = names.map_or_else(|| folder.all(), |names| names.iter().map(|name| folder.find(name)).collect());
+        let runs = KeptRuns::start(Arc::clone(&folder), named, wake)?;
+        let mut named = runs.order.clone();
         std::thread::Builder::new().name("session".to_owned()).spawn(move || {
             let mut told = false;
             while let Ok((document, view)) = inbox.recv() {
-                if let Err(error) = write(&into, &document, view)
-                    && !told
-                {
-                    told = true;
-                    tracing::warn!("the session is not kept: {error}");
+                let now: Vec<PathBuf> = view.runs.iter().map(|name| folder.find(name)).collect();
+                match write(&path, &document, view) {
+                    Ok(()) => {
+                        let before = std::mem::replace(&mut named, now);
+                        folder.remove(before.into_iter().filter(|file| !named.contains(file)));
+                    }
+                    Err(error) if !told => {
+                        told = true;
+                        tracing::warn!("the session is not kept: {error}");
+                    }
+                    Err(_) => {}
                 }
             }
         })?;
-        Ok(Self { path, to_write, last: None, at: None })
+        Ok(Self { runs, to_write, last: None, at: None })
     }
 
     /// Hands over what differs from the last write; gives how long to wait where that is too early.
@@ -206,6 +237,7 @@ mod tests {
             row_captures: vec![PathBuf::from("a.pscope")],
             layout: Some(crate::window::dock::default_dock()),
             capture: None,
+            runs: vec![PathBuf::from("session.runs/a.pscope")],
         };
         write(&path, &document, view.clone()).unwrap();
         let (into, looked) = (path.clone(), view.clone());

@@ -12,6 +12,7 @@ use crate::jobs::state::JobId;
 use crate::jobs::studies::Study;
 use crate::runs::compared::Way;
 use crate::runs::headline;
+use crate::runs::measurement::Filed;
 use crate::runs::shown::Shown;
 use crate::timeline::axis::Axis;
 use crate::window::app::App;
@@ -44,7 +45,7 @@ impl App {
         }
         match opened {
             Ok(Opened::Capture(loaded)) => {
-                self.show_capture(*loaded);
+                self.show_capture(*loaded, Filed::At(absolute(path)));
                 self.capture = Some(absolute(path));
             }
             Ok(Opened::Batch(spec)) => self.open(*spec),
@@ -82,7 +83,7 @@ impl App {
     }
 
     /// Shows a capture as it was taken; an edit of its batch then plans anew.
-    pub(in crate::window) fn show_capture(&mut self, loaded: Loaded) {
+    pub(in crate::window) fn show_capture(&mut self, loaded: Loaded, filed: Filed) {
         let missing = loaded.missing.iter().map(|missing| format!("the capture is damaged; it lacks {missing}"));
         self.log.extend(missing.map(|text| (Level::Warning, text)));
         match Shown::of_capture(loaded) {
@@ -108,7 +109,7 @@ impl App {
                 self.shown = Some(Box::new(shown));
                 if let Some(run) = measured {
                     self.log.push((Level::Info, format!("opened a capture: {}", headline::sentence(&run.capture))));
-                    self.keep(&planned, Way { run, traffic });
+                    self.keep(&planned, Way { run, traffic }, filed);
                     self.attach();
                 }
             }

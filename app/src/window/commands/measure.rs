@@ -14,15 +14,12 @@ use crate::jobs::planner::Task;
 use crate::jobs::state::{JobId, Measuring, Work};
 use crate::runs::compared::{Matched, Way};
 use crate::runs::headline;
-use crate::runs::measurement::Measurement;
+use crate::runs::measurement::{Filed, Measurement};
 use crate::runs::run::Run;
 use crate::runs::shown::Sources;
 use crate::window::app::App;
 use crate::window::frame::Level;
 use crate::window::selection::Selection;
-
-/// Measured runs that are kept; the oldest goes first, and the log says so.
-const KEPT: usize = 24;
 
 impl App {
     /// Asks for a run of the shown plan; of the one being made, once it is there.
@@ -88,22 +85,20 @@ impl App {
         let warnings = run.capture.warnings.iter().map(|warning| (Level::Warning, warning.text.clone()));
         self.log.extend(warnings);
         let traffic = engine::metrics::traffic(&planned.plan, &planned.batch, &planned.tree);
-        self.keep(planned, Way { run, traffic });
+        self.keep(planned, Way { run, traffic }, Filed::No);
         if !self.attach() {
             let text = "the plan was edited meanwhile; the measured run is of the one before, and is kept in Compare";
             self.log.push((Level::Warning, text.to_owned()));
         }
     }
 
-    /// Puts a measured run into the compare list.
-    pub(in crate::window) fn keep(&mut self, planned: &Planned, way: Way) {
-        let plan = &planned.plan;
-        let name = format!("{} · {} · {}", planned.batch.name, plan.scheduler, plan.strategy.name());
-        self.gpu.kept.push(Measurement { name, way, matched: None });
-        if self.gpu.kept.len() > KEPT {
-            let gone = self.gpu.kept.remove(0);
-            self.log.push((Level::Info, format!("the oldest of {KEPT} measured runs was let go: {}", gone.name)));
+    /// Puts a measured run into the compare list. What could not be written before is tried again beside it.
+    pub(in crate::window) fn keep(&mut self, planned: &Planned, way: Way, filed: Filed) {
+        for refused in self.gpu.kept.iter_mut().filter(|kept| kept.filed == Filed::Refused) {
+            refused.filed = Filed::No;
         }
+        self.gpu.kept.push(Measurement::of(planned, way, filed));
+        self.let_go();
     }
 
     /// Shows the newest measured run of the shown plan, if there is one.
@@ -112,7 +107,8 @@ impl App {
         let Some(shown) = &mut self.shown else { return false };
         let Some(found) = self.gpu.kept.iter().rfind(|kept| kept.is_of(shown, l2)) else { return false };
         let run = Arc::clone(&found.way.run);
-        if shown.measured.as_ref().is_some_and(|now| Arc::ptr_eq(now, &run)) && shown.differences.is_some() {
+        let is_there = shown.measured.as_ref().is_some_and(|now| Arc::ptr_eq(now, &run));
+        if is_there && shown.differences.is_some() {
             return true;
         }
         shown.measured = Some(Arc::clone(&run));
@@ -124,7 +120,10 @@ impl App {
             let (planned, simulated) = (Box::new(shown.planned.clone()), shown.simulated.clone());
             self.engine.ask(&self.document, Task::Match { planned, measured: run, simulated });
         }
-        self.states.timeline.sources = Sources::Both;
+        if is_there {
+            return true;
+        }
+        self.states.timeline.sources = self.later.map_or(Sources::Both, |later| later.sources);
         if matches!(self.selected, Selection::Cta(Source::Measured, _) | Selection::Gap(Source::Measured, _)) {
             self.selected = Selection::None;
         }

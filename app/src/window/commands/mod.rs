@@ -3,6 +3,7 @@
 mod edit;
 mod export;
 mod files;
+mod kept;
 mod measure;
 mod rows;
 mod run;

@@ -31,8 +31,8 @@ impl App {
                 self.report(&shown);
                 self.keep_selection(&shown);
                 let before = self.shown.replace(shown).and_then(|shown| shown.measured);
-                self.select_again();
                 self.attach();
+                self.select_again();
                 self.tell_dropped(before);
                 match problem {
                     Some(problem) => self.fail(&problem),

@@ -42,10 +42,13 @@ impl App {
 
     /// Selects what the last session had selected, once there is the run that it is of.
     pub(in crate::window) fn select_again(&mut self) {
-        if let (Some(what), Some(shown)) = (self.select_later.take(), &self.shown)
-            && what.is_in(shown)
-        {
-            self.selected = what;
+        let (Some(later), Some(shown), true) = (self.later, &self.shown, self.is_current()) else { return };
+        if self.selected == Selection::None && later.selected.is_in(shown) {
+            self.selected = later.selected;
+        }
+        // It may be of a measured run that is still to be read.
+        if !self.keeper.as_ref().is_some_and(|keeper| keeper.runs.is_reading()) {
+            self.later = None;
         }
     }
 
