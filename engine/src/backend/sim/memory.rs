@@ -93,6 +93,10 @@ struct Group {
     exposure: [f64; LANES],
     /// Inverse of the speed that an SM could have on its own.
     inverse_local: [f64; LANES],
+    /// That speed; the same and what it draws on HBM as `d·min(local, φ/e) = (d/e)·min(local·e, φ)` has them.
+    local: [f64; LANES],
+    local_exposed: [f64; LANES],
+    dram_exposed: [f64; LANES],
     speed: [f64; LANES],
     /// The SM's clock at its next completion.
     next: [f64; LANES],
@@ -108,12 +112,23 @@ impl Group {
         clock: [0.0; LANES],
         exposure: [1.0; LANES],
         inverse_local: [1.0; LANES],
+        local: [1.0; LANES],
+        local_exposed: [1.0; LANES],
+        dram_exposed: [0.0; LANES],
         speed: [1.0; LANES],
         next: [f64::INFINITY; LANES],
     };
 
-    fn dram(&self) -> [f64; LANES] {
-        std::array::from_fn(|lane| self.dram_read[lane] + self.dram_write[lane])
+    /// What streams on an SM asks for, beside prefill.
+    fn class(&self, lane: usize) -> Class {
+        Class {
+            dram: self.dram_read[lane] + self.dram_write[lane],
+            moved: self.moved[lane],
+            tensor: self.tensor[lane],
+            warps: self.warps[lane],
+            l2_wait: 0.0,
+            hbm_wait: self.exposure[lane],
+        }
     }
 }
 
@@ -165,6 +180,9 @@ pub(super) struct Fluid {
     /// Main loops of it that run.
     computes: usize,
     sharing: Sharing,
+    /// SMs of which demands have changed since `sharing` took them; each once.
+    changed: Vec<usize>,
+    is_changed: Vec<bool>,
     /// Demands have changed since `rates`, the speeds and `due_at` were found.
     stale: bool,
     rates: Rates,
@@ -183,6 +201,8 @@ impl Fluid {
             computing: Vec::new(),
             computes: 0,
             sharing: Sharing::default(),
+            changed: (0..sms).collect(),
+            is_changed: vec![true; sms],
             stale: false,
             rates: Rates::default(),
             due_at: f64::INFINITY,
@@ -254,7 +274,7 @@ impl Fluid {
             at.running.push(Running { done: at.clock + time, cta, demand });
             at.refresh();
             self.computes += 1;
-            self.stale = true;
+            self.change(sm);
             return;
         }
         let clock = self.sms[sm / LANES].clock[sm % LANES];
@@ -272,15 +292,24 @@ impl Fluid {
                 }
             }
         }
-        for sm in &mut self.computing {
+        for at in 0..self.computing.len() {
+            let sm = &mut self.computing[at];
             let clock = sm.clock + DONE;
             if sm.next <= clock {
                 let before = done.len();
                 take(&mut sm.running, clock, done);
                 sm.refresh();
                 self.computes -= done.len() - before;
-                self.stale = true;
+                self.change(at);
             }
+        }
+    }
+
+    /// Demands of an SM have changed.
+    fn change(&mut self, sm: usize) {
+        self.stale = true;
+        if !std::mem::replace(&mut self.is_changed[sm], true) {
+            self.changed.push(sm);
         }
     }
 
@@ -300,8 +329,11 @@ impl Fluid {
         group.inverse_local[lane] = (demand.moved / self.limits.sm).max(demand.tensor).max(1.0);
         let count = self.running[sm].len().max(1) as f64;
         group.exposure[lane] = (demand.waits.hbm / count).clamp(LEAST_EXPOSURE, 1.0);
+        group.local[lane] = 1.0 / group.inverse_local[lane];
+        group.local_exposed[lane] = group.local[lane] * group.exposure[lane];
+        group.dram_exposed[lane] = (demand.dram_read + demand.dram_write) / group.exposure[lane];
         group.next[lane] = next;
-        self.stale = true;
+        self.change(sm);
     }
 
     /// When the next main loop is done, if nothing else begins before.
@@ -352,6 +384,6 @@ fn larger(a: f64, b: f64) -> f64 {
 }
 
 /// As `f64::min` where neither is not-a-number, in one instruction.
-fn smaller(a: f64, b: f64) -> f64 {
+pub(super) fn smaller(a: f64, b: f64) -> f64 {
     if a < b { a } else { b }
 }

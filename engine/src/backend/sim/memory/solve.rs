@@ -1,6 +1,6 @@
 //! The speeds of all SMs: φ, the limit that binds, and what follows from it.
 
-use super::{Class, Fluid, Group, LANES, Rates, larger, smaller};
+use super::{Fluid, LANES, Rates, larger, smaller};
 use crate::backend::sim::limits::Limits;
 
 impl Fluid {
@@ -15,18 +15,12 @@ impl Fluid {
             // Every SM could go faster than its share, so all go at φ.
             hbm / totals.dram
         } else if totals.dram > hbm {
-            // d·min(local, φ/e) = (d/e)·min(local·e, φ).
-            let exposures = || self.sms.iter().flat_map(|group| group.exposure);
-            let demands: Vec<f64> =
-                self.sms.iter().flat_map(Group::dram).zip(exposures()).map(|(demand, e)| demand / e).collect();
-            let local: Vec<f64> = self.local().into_iter().zip(exposures()).map(|(local, e)| local * e).collect();
-            fill(&local, &demands, hbm)
+            fill(&self.sms, hbm, |group, lane| (group.local_exposed[lane], group.dram_exposed[lane]))
         } else {
             1.0
         };
         let by_l2 = if totals.moved * by_hbm > self.limits.l2 {
-            let demands: Vec<f64> = self.sms.iter().flat_map(|group| group.moved).collect();
-            fill(&self.local(), &demands, self.limits.l2)
+            fill(&self.sms, self.limits.l2, |group, lane| (group.local[lane], group.moved[lane]))
         } else {
             1.0
         };
@@ -35,18 +29,12 @@ impl Fluid {
 
     /// As [`Self::solve`] while prefill runs.
     fn solve_shared(&mut self) {
-        let streams = self.sms.iter().flat_map(|group| {
-            (0..LANES).map(|lane| Class {
-                dram: group.dram_read[lane] + group.dram_write[lane],
-                moved: group.moved[lane],
-                tensor: group.tensor[lane],
-                warps: group.warps[lane],
-                l2_wait: 0.0,
-                hbm_wait: group.exposure[lane],
-            })
-        });
-        self.sharing.take(streams.zip(&self.computing).map(|(s, c)| [s, c.class()]));
         let limits = Limits { hbm: self.hbm(), ..self.limits };
+        while let Some(sm) = self.changed.pop() {
+            self.is_changed[sm] = false;
+            let streams = self.sms[sm / LANES].class(sm % LANES);
+            self.sharing.set(sm, [streams, self.computing[sm].class()], &limits);
+        }
         let mut shortest = f64::INFINITY;
         let mut rates = Rates::default();
         for (sm, [streams, computes]) in self.sharing.speeds(&limits).iter().copied().enumerate() {
@@ -54,18 +42,19 @@ impl Fluid {
             group.speed[lane] = streams;
             let prefill = &mut self.computing[sm];
             prefill.speed = computes;
-            shortest = smaller(shortest, (group.next[lane] - group.clock[lane]) / streams);
-            shortest = smaller(shortest, (prefill.next - prefill.clock) / computes);
+            // Where nothing runs nothing ends, and most SMs run one of both.
+            if group.next[lane] < f64::INFINITY {
+                shortest = smaller(shortest, (group.next[lane] - group.clock[lane]) / streams);
+            }
+            if prefill.next < f64::INFINITY {
+                shortest = smaller(shortest, (prefill.next - prefill.clock) / computes);
+            }
             rates.dram_read += group.dram_read[lane] * streams + prefill.demand.dram_read * computes;
             rates.dram_write += group.dram_write[lane] * streams + prefill.demand.dram_write * computes;
             rates.moved += group.moved[lane] * streams + prefill.demand.moved * computes;
         }
         self.due_at = self.time + shortest.max(0.0);
         self.rates = rates;
-    }
-
-    fn local(&self) -> Vec<f64> {
-        self.sms.iter().flat_map(|group| group.inverse_local.map(|inverse| 1.0 / inverse)).collect()
     }
 
     fn totals(&self) -> Totals {
@@ -114,16 +103,17 @@ struct Totals {
     slowest: f64,
 }
 
-/// The largest φ ≤ 1 with Σ demand · min(local, φ) ≤ limit. The sum is concave and rises with φ, so
-/// Newton's steps from below never pass it and end after as many kinks as lie between.
-fn fill(local: &[f64], demands: &[f64], limit: f64) -> f64 {
+/// The largest φ ≤ 1 with Σ demand · min(local, φ) ≤ limit, where `of` gives local and demand of an SM. The sum is concave
+/// and rises with φ, so Newton's steps from below never pass it and end after as many kinks as lie between.
+fn fill<T>(groups: &[T], limit: f64, of: impl Fn(&T, usize) -> (f64, f64)) -> f64 {
     let mut phi = 0.0_f64;
     for _ in 0..64 {
         let (mut drawn, mut slope) = (0.0, 0.0);
-        for (local, demand) in local.iter().zip(demands) {
-            drawn += demand * local.min(phi);
-            if *local > phi {
-                slope += demand;
+        for group in groups {
+            for lane in 0..LANES {
+                let (local, demand) = of(group, lane);
+                drawn += demand * smaller(local, phi);
+                slope += if local > phi { demand } else { 0.0 };
             }
         }
         let room = limit - drawn;
@@ -140,15 +130,15 @@ fn fill(local: &[f64], demands: &[f64], limit: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_fill_meets_the_limit_exactly_where_it_binds() {
         let local = [1.0, 0.5, 1.0, 0.25];
         let demands = [4.0, 4.0, 2.0, 8.0];
-        let phi = fill(&local, &demands, 6.0);
+        let fill =
+            |limit| super::fill(&[(local, demands)], limit, |(local, demands), lane| (local[lane], demands[lane]));
+        let phi = fill(6.0);
         let drawn: f64 = local.iter().zip(demands).map(|(l, d)| d * l.min(phi)).sum();
         assert!((drawn - 6.0).abs() < 1e-6, "{phi} draws {drawn}");
-        assert!((fill(&local, &demands, 100.0) - 1.0).abs() < 1e-12);
+        assert!((fill(100.0) - 1.0).abs() < 1e-12);
     }
 }
