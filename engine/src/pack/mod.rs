@@ -40,6 +40,11 @@ pub const AUTO: [&str; 5] = ["min-time", "pat", "query-centric", "flashinfer-dec
 /// differently, and packing takes microseconds.
 pub const AUTO_OF_FEW: [&str; 4] = ["pat-released", "pat-compute", "cascade", "flashforge-neither"];
 
+/// What `auto` tries too where more run: one tile for all packs, and so one kernel of that tile, where packs of several
+/// are given to one that takes 64 tokens a step whatever their rows. Of a few requests its start takes longer than the
+/// simulator knows.
+pub const AUTO_OF_MANY: [&str; 1] = ["pat-fixed"];
+
 /// Requests of a small batch.
 pub const FEW: usize = 64;
 

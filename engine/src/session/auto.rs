@@ -26,7 +26,8 @@ use crate::workload::{Batch, BatchSpec, PrefixTree};
 /// What of a plan is found by its time instead of being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Auto {
-    /// The scheduler, of [`pack::AUTO`] and for few requests of [`pack::AUTO_OF_FEW`] too.
+    /// The scheduler, of [`pack::AUTO`] and, by how many requests there are, [`pack::AUTO_OF_FEW`] or
+    /// [`pack::AUTO_OF_MANY`].
     pub scheduler: bool,
     /// The strategy, of all that the device has kernels for.
     pub strategy: bool,
@@ -399,7 +400,7 @@ impl Ways {
 fn schedulers<'a>(batch: &Batch, options: &'a PlanOptions) -> Vec<&'a str> {
     match options.auto.scheduler {
         true if batch.requests().len() <= pack::FEW => [&pack::AUTO[..], &pack::AUTO_OF_FEW].concat(),
-        true => pack::AUTO.to_vec(),
+        true => [&pack::AUTO[..], &pack::AUTO_OF_MANY].concat(),
         false => vec![options.scheduler.as_str()],
     }
 }
