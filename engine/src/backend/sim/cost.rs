@@ -108,6 +108,8 @@ pub(super) struct MainLoop {
     pub(super) moved: f64,
     /// Time in which the tensor cores of the whole SM would do its work, ns.
     pub(super) tensor: f64,
+    /// Of it, what prefill's wgmma takes: that draws the power that slows clocks and reads, mma.sync beside reads does not.
+    pub(super) wgmma: f64,
     /// Warps that compete for them.
     pub(super) warps: f64,
     /// What memory it waits for, ns of `time`: that which L2 answers, and that which HBM does.
@@ -141,6 +143,7 @@ impl MainLoop {
             dram_write: self.dram_write + other.dram_write,
             moved: self.moved + other.moved,
             tensor: self.tensor + other.tensor,
+            wgmma: self.wgmma + other.wgmma,
             warps: self.warps + other.warps,
             waits: Waits { l2: 0.0, hbm: time },
         }
@@ -275,6 +278,7 @@ impl CostModel<'_> {
             dram_write,
             moved: loaded + q + dram_write,
             tensor,
+            wgmma: 0.0,
             warps: f64::from(tile.m.div_ceil(16) * heads),
             waits,
         }
@@ -328,6 +332,7 @@ impl CostModel<'_> {
             dram_write: out,
             moved: loaded + q + out,
             tensor,
+            wgmma: tensor,
             warps: f64::from(warps),
             waits,
         }

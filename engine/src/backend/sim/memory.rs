@@ -36,6 +36,8 @@ struct Demand {
     moved: f64,
     /// Fraction of the SM's tensor cores.
     tensor: f64,
+    /// What of it is prefill's.
+    wgmma: f64,
     /// Warps that compete for them.
     warps: f64,
     /// Parts of the time that memory would take alone.
@@ -48,6 +50,7 @@ impl Demand {
         dram_write: 0.0,
         moved: 0.0,
         tensor: 0.0,
+        wgmma: 0.0,
         warps: 0.0,
         waits: Waits { l2: 0.0, hbm: 0.0 },
     };
@@ -125,6 +128,7 @@ impl Group {
             dram: self.dram_read[lane] + self.dram_write[lane],
             moved: self.moved[lane],
             tensor: self.tensor[lane],
+            wgmma: 0.0,
             warps: self.warps[lane],
             l2_wait: 0.0,
             hbm_wait: self.exposure[lane],
@@ -158,6 +162,7 @@ impl Computing {
             dram: demand.dram_read + demand.dram_write,
             moved: demand.moved,
             tensor: demand.tensor,
+            wgmma: demand.wgmma,
             warps: demand.warps,
             l2_wait: demand.waits.l2 / count,
             hbm_wait: demand.waits.hbm / count,
@@ -263,6 +268,7 @@ impl Fluid {
             dram_write: work.dram_write / time,
             moved: work.moved / time,
             tensor: work.tensor / time,
+            wgmma: work.wgmma / time,
             warps: work.warps,
             waits: Waits { l2: work.waits.l2 / time, hbm: work.waits.hbm / time },
         };
@@ -359,6 +365,7 @@ fn sum(running: &[Running]) -> (Demand, f64) {
         demand.dram_write += entry.demand.dram_write;
         demand.moved += entry.demand.moved;
         demand.tensor += entry.demand.tensor;
+        demand.wgmma += entry.demand.wgmma;
         demand.warps += entry.demand.warps;
         demand.waits.l2 += entry.demand.waits.l2;
         demand.waits.hbm += entry.demand.waits.hbm;

@@ -77,6 +77,7 @@ impl CostModel<'_> {
             dram_write,
             moved,
             tensor: 0.0,
+            wgmma: 0.0,
             warps: 0.0,
             waits,
         }

@@ -93,6 +93,7 @@ impl CostModel<'_> {
             dram_write: item.written,
             moved: loaded + item.q + item.written,
             tensor: flop / full_rate,
+            wgmma: flop / full_rate,
             warps: f64::from(kernel.warps),
             waits,
         }

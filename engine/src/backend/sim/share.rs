@@ -38,6 +38,8 @@ pub(super) struct Class {
     pub(super) moved: f64,
     /// Fraction of the SM's tensor cores.
     pub(super) tensor: f64,
+    /// What of it is prefill's, for the power.
+    pub(super) wgmma: f64,
     /// Warps that compete for them.
     pub(super) warps: f64,
     /// Part of the time in which memory that hits L2 would be waited for.
@@ -236,7 +238,7 @@ impl Sharing {
     pub(super) fn speeds(&mut self, limits: &Limits) -> &[[f64; 2]] {
         let count = self.sms.len() as f64;
         let wanted: f64 = match limits.power {
-            Some(_) => self.sms.iter().map(|sm| sm.pair[1].tensor.min(1.0)).sum(),
+            Some(_) => self.sms.iter().map(|sm| sm.pair[1].wgmma.min(1.0)).sum(),
             None => 0.0,
         };
         // Where nothing of the power shows, the clock is the highest.
@@ -264,7 +266,7 @@ impl Sharing {
             }
             let both = || self.sms.iter().map(|sm| &sm.pair).zip(&self.speeds);
             if limits.power.is_some() {
-                busy = both().map(|(sm, speed)| sm[1].tensor * speed[1]).sum();
+                busy = both().map(|(sm, speed)| sm[1].wgmma * speed[1]).sum();
             }
             if slows.is_some() {
                 drawn = both().map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
@@ -394,11 +396,11 @@ mod tests {
     const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9, pair: None, power: None };
 
     fn decode(dram: f64, tensor: f64) -> Class {
-        Class { dram, moved: dram, tensor, warps: 4.0, l2_wait: 0.0, hbm_wait: 1.0 }
+        Class { dram, moved: dram, tensor, wgmma: 0.0, warps: 4.0, l2_wait: 0.0, hbm_wait: 1.0 }
     }
 
     fn prefill(tensor: f64) -> Class {
-        Class { dram: 0.0, moved: 1.0, tensor, warps: 8.0, l2_wait: 0.5, hbm_wait: 0.0 }
+        Class { dram: 0.0, moved: 1.0, tensor, wgmma: tensor, warps: 8.0, l2_wait: 0.5, hbm_wait: 0.0 }
     }
 
     #[test]
@@ -429,7 +431,7 @@ mod tests {
 
     #[test]
     fn prefill_that_misses_l2_draws_on_hbm_and_waits_for_it() {
-        let misses = Class { dram: 5.0, moved: 5.0, tensor: 0.8, warps: 4.0, l2_wait: 0.0, hbm_wait: 0.8 };
+        let misses = Class { dram: 5.0, moved: 5.0, tensor: 0.8, wgmma: 0.0, warps: 4.0, l2_wait: 0.0, hbm_wait: 0.8 };
         let sms = vec![[decode(20.0, 0.0), misses]; 10];
         let got = speeds(&sms, &LIMITS);
         let drawn: f64 = got.iter().map(|[a, b]| 20.0 * a + 5.0 * b).sum();
@@ -439,7 +441,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_between_solutions_changes_nothing_of_them() {
-        let misses = Class { dram: 5.0, moved: 5.0, tensor: 0.8, warps: 4.0, l2_wait: 0.1, hbm_wait: 0.8 };
+        let misses = Class { dram: 5.0, moved: 5.0, tensor: 0.8, wgmma: 0.0, warps: 4.0, l2_wait: 0.1, hbm_wait: 0.8 };
         let hits = Class { dram: 3.0, hbm_wait: 0.0, ..misses };
         let idle = [Class { hbm_wait: 0.02, ..Class::default() }, Class::default()];
         let kinds =
