@@ -53,6 +53,9 @@ pub struct Device {
     pub sim: SimConstants,
     /// Registers of the attention kernels, per tile, for this architecture.
     pub kernels: Vec<KernelResources>,
+    /// The same at head dimension 64; without any, `kernels` hold there.
+    #[serde(default)]
+    pub kernels_d64: Vec<KernelResources>,
     /// The same at head dimension 256; what it does not name is estimated from `kernels`.
     #[serde(default)]
     pub kernels_d256: Vec<KernelResources>,
@@ -142,9 +145,6 @@ pub struct SimConstants {
     /// From a persistent worker's place on an SM to its first load; 0 where it is as for other CTAs.
     #[serde(default)]
     pub worker_prologue: Nanos,
-    /// What a step whose KV comes from HBM takes more than one whose KV is in L2, where `sm_step` is known.
-    #[serde(default)]
-    pub hbm_step: Nanos,
     /// Bytes written back to HBM for each byte read, while L2 is full of what was written before a cold run. All that
     /// `l2_useful_fraction` of L2 holds is written back, so a larger L2 slows a cold run by up to that many bytes.
     #[serde(default)]
@@ -241,7 +241,7 @@ impl MergeKernel {
     }
 }
 
-/// What the compiler gave one tile of the attention kernel at head dimension 128, or 256.
+/// What the compiler gave one tile of the attention kernel at head dimension 128, 64 or 256.
 ///
 /// PAT's kernel holds Q, one K and one V buffer, so its shared memory follows from the tile. A kernel
 /// with a ring of buffers takes what `shared` says and keeps `in_flight` outstanding.
@@ -276,9 +276,6 @@ pub struct KernelResources {
     /// was not measured, it follows from the rates of the device.
     #[serde(default)]
     pub sm_step: Option<Nanos>,
-    /// The same at head dimension 64.
-    #[serde(default)]
-    pub sm_step_d64: Option<Nanos>,
 }
 
 impl KernelResources {
@@ -295,7 +292,6 @@ impl KernelResources {
             step: None,
             chain: None,
             sm_step: None,
-            sm_step_d64: None,
         }
     }
 }

@@ -168,6 +168,7 @@ impl List {
             loaded_latency,
             sim,
             kernels,
+            kernels_d64,
             kernels_d256,
             worker,
             heads_side_by_side: _,
@@ -198,11 +199,10 @@ impl List {
         self.whole("tensor_flops", *tensor_flops, FLOPS, "FLOP/s");
         self.time("loaded_latency", *loaded_latency, LATENCY);
         self.inside("sim.", |list| list.sim(sim));
-        for (at, kernel) in kernels.iter().enumerate() {
-            self.inside(&format!("kernels[{at}]."), |list| list.kernel(kernel));
-        }
-        for (at, kernel) in kernels_d256.iter().enumerate() {
-            self.inside(&format!("kernels_d256[{at}]."), |list| list.kernel(kernel));
+        for (name, kernels) in [("kernels", kernels), ("kernels_d64", kernels_d64), ("kernels_d256", kernels_d256)] {
+            for (at, kernel) in kernels.iter().enumerate() {
+                self.inside(&format!("{name}[{at}]."), |list| list.kernel(kernel));
+            }
         }
         if let Some(worker) = worker {
             self.inside("worker.", |list| list.worker(worker));
@@ -269,7 +269,6 @@ impl List {
             worker_merge_trip,
             worker_arrival,
             worker_prologue,
-            hbm_step,
             cold_write_back,
             queue_pop,
             stream_join,
@@ -297,15 +296,13 @@ impl List {
         self.time("worker_merge_trip", *worker_merge_trip, TIME);
         self.time("worker_arrival", *worker_arrival, TIME);
         self.time("worker_prologue", *worker_prologue, TIME);
-        self.time("hbm_step", *hbm_step, TIME);
         self.part("cold_write_back", *cold_write_back, 0.0..=10.0);
         self.time("queue_pop", *queue_pop, TIME);
         self.time("stream_join", *stream_join, HOST_TIME);
     }
 
     fn kernel(&mut self, kernel: &KernelResources) {
-        let KernelResources { m, n, warps, registers, shared, in_flight, heads, step, chain, sm_step, sm_step_d64 } =
-            kernel;
+        let KernelResources { m, n, warps, registers, shared, in_flight, heads, step, chain, sm_step } = kernel;
         self.whole("m", *m, SIDE, "");
         self.whole("n", *n, SIDE, "");
         self.whole("warps", *warps, CTA_WARPS, "");
@@ -320,7 +317,7 @@ impl List {
         if let Some(step) = step {
             self.time("step", *step, LATENCY);
         }
-        for (name, time) in [("chain", chain), ("sm_step", sm_step), ("sm_step_d64", sm_step_d64)] {
+        for (name, time) in [("chain", chain), ("sm_step", sm_step)] {
             if let Some(time) = time {
                 self.time(name, *time, LATENCY);
             }

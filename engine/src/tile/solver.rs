@@ -173,7 +173,7 @@ pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileK
         heads: resources.heads,
         step: resources.step,
         chain: resources.chain,
-        sm_step: if head_dim <= 64 { resources.sm_step_d64 } else { resources.sm_step },
+        sm_step: resources.sm_step,
     }
 }
 
@@ -234,7 +234,12 @@ pub fn resident(device: &Device, cta: &CtaShape) -> u32 {
 /// accumulators of the further dimensions.
 fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bool) {
     let large = head_dim > 128;
-    let kernels = if large && !device.kernels_d256.is_empty() { &device.kernels_d256 } else { &device.kernels };
+    let own = match head_dim {
+        0..=64 => &device.kernels_d64,
+        65..=128 => &device.kernels,
+        _ => &device.kernels_d256,
+    };
+    let kernels = if own.is_empty() { &device.kernels } else { own };
     let further = if large && device.kernels_d256.is_empty() { ROWS_PER_WARP * (head_dim - 128) / 32 } else { 0 };
     if let Some(kernel) = kernels.iter().find(|k| k.m == tile.m && k.n == tile.n) {
         return match further {

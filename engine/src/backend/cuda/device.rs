@@ -37,6 +37,7 @@ pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
         ctas_per_sm: info.ctas_per_sm,
         l2: Bytes(u64::from(info.l2_bytes)),
         kernels: compiled(compiler, 128)?,
+        kernels_d64: compiled(compiler, 64)?,
         kernels_d256: compiled(compiler, 256)?,
         ..nearest.clone()
     };

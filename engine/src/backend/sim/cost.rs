@@ -36,28 +36,36 @@ pub(super) struct Footprint {
     pub(super) warps: u32,
 }
 
-/// What blocks of fewer than 32 tokens cost packscope's decode kernels, whose tiles come in a copy a block, or token by
-/// token where a block has fewer than 16. On an H200, tiles of 64×64 and 16×32: 0.61 and 0.31 µs a step with blocks of
-/// 16, 1.09 and 0.54 with blocks of 8, where it is 0.53 and 0.29 with larger ones; and from HBM in a CTA that has the
-/// GPU to itself 1.02 and 0.54, 2.06 and 1.01, where it is 0.73 and 0.47.
-#[derive(Clone, Copy, Debug)]
-struct SmallBlocks {
-    /// What a token of a step takes more, ns.
-    token: f64,
-    /// How many times as long HBM is waited for.
-    hbm: f64,
+/// The least time in which the warp that fetches brings the K and V tiles of a step, ns. It copies blocks of 16 tokens and
+/// more by bulk copies of 64 dimensions, smaller ones 16 bytes a lane. On an H200, one CTA, blocks of 16 and of 8 tokens:
+///
+/// ```text
+/// d 64    16×64   0.56 and 1.16 µs     16×128  0.87 and 1.72
+/// d 128   16×64   0.86 and 1.87        16×128  1.56 and 3.21
+/// d 256   16×64   1.45 and 2.66        16×128  2.81 and 4.56
+/// ```
+fn fetch_step(shape: &AttentionShape, tile: Tile, heads: u32) -> f64 {
+    const BULK_COPY: f64 = 43.0;
+    const FIRST_BULK_COPY: f64 = 150.0;
+    const WARP_COPY: f64 = 22.0;
+    const FIRST_WARP_COPY: f64 = 300.0;
+    /// What single tokens take more to be found.
+    const FIND_TOKENS: f64 = 250.0;
+    if shape.block_size >= BULK_BLOCK {
+        let boxes = tile.n.div_ceil(shape.block_size.min(tile.n)) * shape.head_dim.div_ceil(64);
+        return FIRST_BULK_COPY + BULK_COPY * f64::from(2 * boxes);
+    }
+    let bytes = shape.head_bytes() * u64::from(tile.n * heads.max(1));
+    let found = if shape.block_size == 1 { FIND_TOKENS } else { 0.0 };
+    FIRST_WARP_COPY + found + WARP_COPY * 2.0 * bytes.as_f64() / (16.0 * 32.0)
 }
 
-impl SmallBlocks {
-    fn of(block_size: u32) -> Self {
-        let (token, hbm) = match block_size {
-            0..16 => (8.5, 4.5),
-            16..32 => (1.1, 1.8),
-            _ => (0.0, 1.0),
-        };
-        Self { token, hbm }
-    }
-}
+/// Tokens of the least block that comes by bulk copies.
+const BULK_BLOCK: u32 = 16;
+/// Tokens of the least block whose copies cost an SM nothing, and what a token of a smaller one does, ns for 128
+/// dimensions: 64×64 tiles take 0.63 µs of it with blocks of 16 and 0.52 with blocks of 32.
+const LARGE_BLOCK: u32 = 32;
+const SMALL_COPY: f64 = 0.9;
 
 /// Times and rates that do not depend on the pack.
 #[derive(Clone, Copy, Debug)]
@@ -77,15 +85,13 @@ pub(super) struct DecodeCta {
     pub(super) in_flight: f64,
     /// The least time of a step, ns.
     pub(super) chain: f64,
-    /// What a step takes of its SM whose KV is there, ns, where that was measured; and what it takes more by itself where
-    /// its KV comes from HBM.
+    /// What a step takes of its SM whose KV is there, ns, where that was measured.
     pub(super) sm_step: Option<f64>,
-    pub(super) hbm_step: f64,
     /// Whether its heads are KV heads or query heads.
     pub(super) order: CtaOrder,
 }
 
-/// The least time of a step over that at head dimension 128: QK and PV have a product for every 16 dimensions, and the
+/// The least time of a step of the lean kernel over that at head dimension 128: QK and PV have a product for every 16 dimensions, and the
 /// softmax between them takes the same. Worked: 0.42 us at 64 where it is 0.6 at 128.
 fn chain_at(head_dim: u32) -> f64 {
     (f64::from(head_dim) + 80.0) / (128.0 + 80.0)
@@ -185,14 +191,15 @@ impl CostModel<'_> {
     pub(super) fn cta(&self, pack: &PlannedPack, heads: u32, order: CtaOrder, on: RunsOn) -> DecodeCta {
         let tile = self.compiled(pack.tile, heads, on);
         let kernel = self.decode_kernel(tile, on);
-        let chain = kernel.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
-        let small = SmallBlocks::of(self.shape.block_size);
-        let copies = small.token * f64::from(tile.n * heads.max(1));
+        if on == RunsOn::Lean {
+            let chain = kernel.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
+            return DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, sm_step: None, order };
+        }
+        let chain = kernel.chain.map_or(0.0, |chain| chain.as_f64().max(fetch_step(self.shape, tile, heads)));
+        let small = if self.shape.block_size < LARGE_BLOCK { SMALL_COPY } else { 0.0 };
+        let copies = small * f64::from(tile.n * self.shape.head_dim) / 128.0;
         let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
-        // A chain is longer than what HBM takes more, and so is the step of a CTA that has its SM to itself.
-        let shares = tile::resident(self.device, &kernel.cta()) > 1;
-        let hbm_step = if shares && chain == 0.0 { self.device.sim.hbm_step.as_f64() * small.hbm } else { 0.0 };
-        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, sm_step, hbm_step, order }
+        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, sm_step, order }
     }
 
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
@@ -205,7 +212,6 @@ impl CostModel<'_> {
             in_flight: 0.0,
             chain: 0.0,
             sm_step: None,
-            hbm_step: 0.0,
             order: CtaOrder::HeadFastest,
         };
         let Some(lean) = own else {
@@ -255,7 +261,7 @@ impl CostModel<'_> {
         let (compute, tensor) = match cta.sm_step {
             Some(step) => {
                 let of_sm = steps_of_rows * step;
-                (of_sm + steps * cta.hbm_step * (1.0 - hit), of_sm)
+                (of_sm, of_sm)
             }
             None => (self.compute(tile, heads, steps_of_rows, tensor), tensor),
         };
