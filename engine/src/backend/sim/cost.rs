@@ -36,28 +36,59 @@ pub(super) struct Footprint {
     pub(super) warps: u32,
 }
 
-/// The least time in which the warp that fetches brings the K and V tiles of a step, ns. It copies blocks of 16 tokens and
-/// more by bulk copies of 64 dimensions, smaller ones 16 bytes a lane. On an H200, one CTA, blocks of 16 and of 8 tokens:
+/// How the warp that fetches brings K and V: blocks of 16 tokens and more by bulk copies of 64 dimensions, smaller ones 16
+/// bytes a lane. A step of one CTA on an H200, ns, with blocks of 64, of 16 and of 8 tokens:
 ///
 /// ```text
-/// d 64    16×64   0.56 and 1.16 µs     16×128  0.87 and 1.72
-/// d 128   16×64   0.86 and 1.87        16×128  1.56 and 3.21
-/// d 256   16×64   1.45 and 2.66        16×128  2.81 and 4.56
+///         16×64               16×128              64×64
+/// d 64    524   558  1,161    710   867  1,719    824   854  1,345
+/// d 128   598   855  1,872    870 1,556  3,205    728 1,019  2,016
+/// d 256   862 1,448  2,664  1,212 2,811  4,561  1,125 1,702  3,197
 /// ```
-fn fetch_step(shape: &AttentionShape, tile: Tile, heads: u32) -> f64 {
-    const BULK_COPY: f64 = 43.0;
-    const FIRST_BULK_COPY: f64 = 150.0;
-    const WARP_COPY: f64 = 22.0;
-    const FIRST_WARP_COPY: f64 = 300.0;
-    /// What single tokens take more to be found.
-    const FIND_TOKENS: f64 = 250.0;
-    if shape.block_size >= BULK_BLOCK {
-        let boxes = tile.n.div_ceil(shape.block_size.min(tile.n)) * shape.head_dim.div_ceil(64);
-        return FIRST_BULK_COPY + BULK_COPY * f64::from(2 * boxes);
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fetch {
+    /// Tokens that come together, and what that takes, ns.
+    tokens: u64,
+    copies: f64,
+    /// What a step takes besides.
+    step: f64,
+}
+
+impl Fetch {
+    /// Of a kernel whose fetching was not measured.
+    const UNKNOWN: Self = Self { tokens: 1, copies: 0.0, step: 0.0 };
+
+    fn of(shape: &AttentionShape, tile: Tile, heads: u32) -> Self {
+        const BULK_COPY: f64 = 40.0;
+        const BULK_STEP: f64 = 150.0;
+        const WARP_COPY: f64 = 22.0;
+        const WARP_STEP: f64 = 300.0;
+        /// What single tokens take more to be found.
+        const FIND_TOKENS: f64 = 250.0;
+        /// Warpgroups need K of the next tile before V of this one.
+        const WARPGROUP: f64 = 1.13;
+        let slower = if tile.m == 64 { WARPGROUP } else { 1.0 };
+        if shape.block_size >= BULK_BLOCK {
+            let halves = 2 * shape.head_dim.div_ceil(64);
+            let copies = slower * BULK_COPY * f64::from(halves);
+            return Self { tokens: u64::from(shape.block_size.min(tile.n)), copies, step: slower * BULK_STEP };
+        }
+        let found = if shape.block_size == 1 { FIND_TOKENS } else { 0.0 };
+        let of_token = shape.kv_bytes_per_token_head().as_f64() * f64::from(heads.max(1)) / (16.0 * 32.0);
+        Self { tokens: 1, copies: slower * WARP_COPY * of_token, step: slower * (WARP_STEP + found) }
     }
-    let bytes = shape.head_bytes() * u64::from(tile.n * heads.max(1));
-    let found = if shape.block_size == 1 { FIND_TOKENS } else { 0.0 };
-    FIRST_WARP_COPY + found + WARP_COPY * 2.0 * bytes.as_f64() / (16.0 * 32.0)
+
+    /// The least time in which `tokens` come in so many steps, ns.
+    fn time(&self, tokens: u64, steps: f64) -> f64 {
+        tokens.div_ceil(self.tokens) as f64 * self.copies + steps * self.step
+    }
+}
+
+/// Two times of which the longer one counts, and a little of the other where they are near: fetching and computing wait
+/// for each other now and then.
+fn longer(a: f64, b: f64) -> f64 {
+    let (long, short) = (a.max(b), a.min(b));
+    if long > 0.0 { long * (1.0 + (short / long).powi(6)).powf(1.0 / 6.0) } else { long }
 }
 
 /// Tokens of the least block that comes by bulk copies.
@@ -65,7 +96,7 @@ const BULK_BLOCK: u32 = 16;
 /// Tokens of the least block whose copies cost an SM nothing, and what a token of a smaller one does, ns for 128
 /// dimensions: 64×64 tiles take 0.63 µs of it with blocks of 16 and 0.52 with blocks of 32.
 const LARGE_BLOCK: u32 = 32;
-const SMALL_COPY: f64 = 0.9;
+const SMALL_COPY: f64 = 1.1;
 
 /// Times and rates that do not depend on the pack.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +116,8 @@ pub(super) struct DecodeCta {
     pub(super) in_flight: f64,
     /// The least time of a step, ns.
     pub(super) chain: f64,
+    /// How its tiles come.
+    pub(super) fetch: Fetch,
     /// What a step takes of its SM whose KV is there, ns, where that was measured.
     pub(super) sm_step: Option<f64>,
     /// Whether its heads are KV heads or query heads.
@@ -193,13 +226,17 @@ impl CostModel<'_> {
         let kernel = self.decode_kernel(tile, on);
         if on == RunsOn::Lean {
             let chain = kernel.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
-            return DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, sm_step: None, order };
+            let in_flight = kernel.in_flight.as_f64();
+            return DecodeCta { tile, heads, in_flight, chain, fetch: Fetch::UNKNOWN, sm_step: None, order };
         }
-        let chain = kernel.chain.map_or(0.0, |chain| chain.as_f64().max(fetch_step(self.shape, tile, heads)));
+        let (chain, fetch) = match kernel.chain {
+            Some(chain) => (chain.as_f64(), Fetch::of(self.shape, tile, heads)),
+            None => (0.0, Fetch::UNKNOWN),
+        };
         let small = if self.shape.block_size < LARGE_BLOCK { SMALL_COPY } else { 0.0 };
         let copies = small * f64::from(tile.n * self.shape.head_dim) / 128.0;
         let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
-        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, sm_step, order }
+        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, fetch, sm_step, order }
     }
 
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
@@ -211,6 +248,7 @@ impl CostModel<'_> {
             heads: 1,
             in_flight: 0.0,
             chain: 0.0,
+            fetch: Fetch::UNKNOWN,
             sm_step: None,
             order: CtaOrder::HeadFastest,
         };
@@ -268,7 +306,7 @@ impl CostModel<'_> {
         // One K and one V tile are fetched a step, each a latency at least.
         let memory = (loaded / in_flight * latency).max(latency);
         let unchained = memory.max(compute);
-        let time = unchained.max(steps_of_rows * cta.chain);
+        let time = unchained.max(longer(steps_of_rows * cta.chain, cta.fetch.time(pack.tokens.0, steps)));
         // A ring of tiles is filled while tiles are computed, so only what HBM takes is waited for, and only as
         // far as it is longer; with one buffer each tile is.
         let ring = in_flight > tile_bytes;
