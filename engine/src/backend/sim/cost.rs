@@ -16,6 +16,7 @@
 //! 0.4 µs of its exponential units and 90 ns besides: it uses 83 % of the tensor cores, and two CTAs
 //! share them.
 
+use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::hw::Device;
@@ -171,6 +172,14 @@ impl MainLoop {
         if 2.0 * (self.waits.hbm + self.waits.l2) < self.unchained { Pace::Computes } else { Pace::Streams }
     }
 
+    /// Bytes that HBM could answer in the time that the memory system takes for this. What hits L2 takes the part of it that
+    /// L2 is faster; prefill's hits were left to the tensor cores, which wait for them less.
+    pub(super) fn fabric(&self, limits: &Limits) -> f64 {
+        let dram = self.dram_read + self.dram_write;
+        let hits = if self.wgmma > 0.0 { 0.0 } else { (self.moved - dram).max(0.0) };
+        dram + hits * limits.hbm / limits.l2
+    }
+
     /// Two main loops of one CTA side by side: virtual CTAs, which end with the longest.
     pub(super) fn beside(self, other: Self) -> Self {
         let time = self.time.max(other.time);
@@ -307,10 +316,10 @@ impl CostModel<'_> {
         let memory = (loaded / in_flight * latency).max(latency);
         let unchained = memory.max(compute);
         let time = unchained.max(longer(steps_of_rows * cta.chain, cta.fetch.time(pack.tokens.0, steps)));
-        // A ring of tiles is filled while tiles are computed, so only what HBM takes is waited for, and only as
-        // far as it is longer; with one buffer each tile is.
+        // A ring of tiles is filled while tiles are computed, so memory is waited for only as far as it takes longer; with
+        // one buffer each tile is.
         let ring = in_flight > tile_bytes;
-        let waits = Waits { l2: 0.0, hbm: if ring { (1.0 - hit) * memory } else { time } };
+        let waits = Waits { l2: 0.0, hbm: if ring { memory } else { time } };
         let share = f64::from(heads) / f64::from(all_heads);
         let q = self.shape.query_bytes().as_f64() * share * f64::from(pack.queries_len);
         let dram_write = written * share;

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! hits      of KV that k packs read, one reading comes from HBM and k − 1 from L2
-//! duration  fixed + loop · max(1, local, e · h, l)    local: port and tensor cores of the mean SM
-//! h, l      the least at which all cohorts together draw no more than HBM and L2 give
+//! duration  fixed + loop · max(1, local, e · s)    local: port and tensor cores of the mean SM
+//! s         the least stretch at which all cohorts together take no more than HBM and L2 give
 //! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
 //! ```
 //!
@@ -30,8 +30,8 @@ use crate::workload::PrefixTree;
 /// The time of a plan with cold L2; `None` where it has prefill, which cohorts do not describe.
 pub fn estimate(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Option<Nanos> {
     let model = CostModel { device, shape: &plan.shape };
-    let mut kinds = Kinds::of(plan, tree, &model)?;
     let limits = Limits::of(device, plan);
+    let mut kinds = Kinds::of(plan, tree, &model, &limits)?;
     let first = Cohorts::new(plan, device, &kinds, limits).run();
     let last_merges = merges::by_last_arrivers(plan, &model, &mut kinds, &first);
     let ends = if last_merges.is_empty() { first } else { Cohorts::new(plan, device, &kinds, limits).run() };

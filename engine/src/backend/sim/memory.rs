@@ -6,8 +6,12 @@
 //! ```text
 //! speed of an SM = min(1, SM bandwidth / its demand, tensor rate / its demand, φ / e)
 //! φ: the largest at which all SMs together draw no more than HBM and L2 give
-//! e: part of its time that HBM would take alone; what hits L2 or computes all the time is not stretched
+//! e: part of its time that memory would take alone; what computes all the time is not stretched
 //! ```
+//!
+//! HBM and L2 answer through one fabric, so what hits L2 takes of the time in which HBM could have answered: `hbm / l2`
+//! of it a byte. Worked number, H200, 180 requests of which each reads 18.8 times what they have between them, 178 MB:
+//! 39 µs of HBM and 3.2 GB of hits in 225 µs; 64 µs where a scheduler reads them 2.6 times.
 //!
 //! While prefill runs, each SM has a second clock for it, and `share` finds both speeds.
 
@@ -22,7 +26,7 @@ pub(super) const LANES: usize = 4;
 /// Slack of an SM's clock, ns, within which a main loop counts as done: far above the rounding of a
 /// run of hours, far below anything shown.
 const DONE: f64 = 1e-3;
-/// The least part of its time that an SM waits for HBM: queries and block tables come from there too.
+/// The least part of its time that an SM waits for memory: queries and block tables come from there too.
 pub(super) const LEAST_EXPOSURE: f64 = 0.02;
 
 /// What a main loop asks for at full speed.
@@ -34,6 +38,8 @@ struct Demand {
     dram_write: f64,
     /// Bytes per ns between the SM and L2.
     moved: f64,
+    /// Bytes per ns of HBM that could be answered in the time that all of them take.
+    fabric: f64,
     /// Fraction of the SM's tensor cores.
     tensor: f64,
     /// What of it is prefill's.
@@ -49,6 +55,7 @@ impl Demand {
         dram_read: 0.0,
         dram_write: 0.0,
         moved: 0.0,
+        fabric: 0.0,
         tensor: 0.0,
         wgmma: 0.0,
         warps: 0.0,
@@ -89,17 +96,18 @@ struct Group {
     dram_read: [f64; LANES],
     dram_write: [f64; LANES],
     moved: [f64; LANES],
+    fabric: [f64; LANES],
     tensor: [f64; LANES],
     warps: [f64; LANES],
     clock: [f64; LANES],
-    /// Part of the SM's time in which HBM would be waited for, the mean of its main loops.
+    /// Part of the SM's time in which memory would be waited for, the mean of its main loops.
     exposure: [f64; LANES],
     /// Inverse of the speed that an SM could have on its own.
     inverse_local: [f64; LANES],
-    /// That speed; the same and what it draws on HBM as `d·min(local, φ/e) = (d/e)·min(local·e, φ)` has them.
+    /// That speed; the same and what it takes of the fabric as `f·min(local, φ/e) = (f/e)·min(local·e, φ)` has them.
     local: [f64; LANES],
     local_exposed: [f64; LANES],
-    dram_exposed: [f64; LANES],
+    fabric_exposed: [f64; LANES],
     speed: [f64; LANES],
     /// The SM's clock at its next completion.
     next: [f64; LANES],
@@ -110,6 +118,7 @@ impl Group {
         dram_read: [0.0; LANES],
         dram_write: [0.0; LANES],
         moved: [0.0; LANES],
+        fabric: [0.0; LANES],
         tensor: [0.0; LANES],
         warps: [0.0; LANES],
         clock: [0.0; LANES],
@@ -117,7 +126,7 @@ impl Group {
         inverse_local: [1.0; LANES],
         local: [1.0; LANES],
         local_exposed: [1.0; LANES],
-        dram_exposed: [0.0; LANES],
+        fabric_exposed: [0.0; LANES],
         speed: [1.0; LANES],
         next: [f64::INFINITY; LANES],
     };
@@ -125,7 +134,7 @@ impl Group {
     /// What streams on an SM asks for, beside prefill.
     fn class(&self, lane: usize) -> Class {
         Class {
-            dram: self.dram_read[lane] + self.dram_write[lane],
+            dram: self.fabric[lane],
             moved: self.moved[lane],
             tensor: self.tensor[lane],
             wgmma: 0.0,
@@ -159,7 +168,7 @@ impl Computing {
         // Waits of several main loops are a mean, since they go by one clock.
         let count = self.running.len().max(1) as f64;
         Class {
-            dram: demand.dram_read + demand.dram_write,
+            dram: demand.fabric,
             moved: demand.moved,
             tensor: demand.tensor,
             wgmma: demand.wgmma,
@@ -267,6 +276,7 @@ impl Fluid {
             dram_read: work.dram_read / time,
             dram_write: work.dram_write / time,
             moved: work.moved / time,
+            fabric: work.fabric(&self.limits) / time,
             tensor: work.tensor / time,
             wgmma: work.wgmma / time,
             warps: work.warps,
@@ -330,6 +340,7 @@ impl Fluid {
         group.dram_read[lane] = demand.dram_read;
         group.dram_write[lane] = demand.dram_write;
         group.moved[lane] = demand.moved;
+        group.fabric[lane] = demand.fabric;
         group.tensor[lane] = demand.tensor;
         group.warps[lane] = demand.warps;
         group.inverse_local[lane] = (demand.moved / self.limits.sm).max(demand.tensor).max(1.0);
@@ -337,7 +348,7 @@ impl Fluid {
         group.exposure[lane] = (demand.waits.hbm / count).clamp(LEAST_EXPOSURE, 1.0);
         group.local[lane] = 1.0 / group.inverse_local[lane];
         group.local_exposed[lane] = group.local[lane] * group.exposure[lane];
-        group.dram_exposed[lane] = (demand.dram_read + demand.dram_write) / group.exposure[lane];
+        group.fabric_exposed[lane] = demand.fabric / group.exposure[lane];
         group.next[lane] = next;
         self.change(sm);
     }
@@ -364,6 +375,7 @@ fn sum(running: &[Running]) -> (Demand, f64) {
         demand.dram_read += entry.demand.dram_read;
         demand.dram_write += entry.demand.dram_write;
         demand.moved += entry.demand.moved;
+        demand.fabric += entry.demand.fabric;
         demand.tensor += entry.demand.tensor;
         demand.wgmma += entry.demand.wgmma;
         demand.warps += entry.demand.warps;

@@ -12,7 +12,7 @@ use crate::plan::LaunchPlan;
 const TOGETHER: f64 = 0.02;
 /// Slack of a clock, ns.
 const DONE: f64 = 1e-3;
-/// In the search for the stretch of HBM and L2: how near it comes to what they give, its steps, and where it ends.
+/// In the search for the stretch of memory: how near it comes to what they give, its steps, and where it ends.
 const EXACT: f64 = 1e-5;
 const STEPS: u32 = 24;
 const LONGEST: f64 = 1e6;
@@ -193,19 +193,18 @@ impl<'a> Cohorts<'a> {
         }
         let local = (port / on / self.limits.sm).max(tensor / on).max(1.0);
         let write_back = if self.dirty > 0.0 { self.device.sim.cold_write_back } else { 0.0 };
-        let drawn = |hbm: f64, l2: f64, bytes: fn(&Kind) -> f64| -> f64 {
+        let drawn = |stretch: f64, bytes: fn(&Kind) -> f64| -> f64 {
             let of = |kind: &u32| {
                 let (of, running) = (&self.kinds[*kind as usize], &self.running[*kind as usize]);
-                running.ctas * bytes(of) / duration(of, local, hbm, l2)
+                running.ctas * bytes(of) / duration(of, local, stretch)
             };
             self.active.iter().map(of).sum()
         };
-        let hbm = least(|hbm| drawn(hbm, 1.0, |kind| kind.dram), self.limits.hbm / (1.0 + write_back));
-        let l2 = least(|l2| drawn(hbm, l2, |kind| kind.moved), self.limits.l2);
-        let read = drawn(hbm, l2, |kind| kind.read);
+        let stretch = least(|stretch| drawn(stretch, |kind| kind.fabric), self.limits.hbm / (1.0 + write_back));
+        let read = drawn(stretch, |kind| kind.read);
         for kind in &self.active {
             let of = &self.kinds[*kind as usize];
-            self.running[*kind as usize].speed = of.alone() / duration(of, local, hbm, l2);
+            self.running[*kind as usize].speed = of.alone() / duration(of, local, stretch);
         }
         read * write_back
     }
@@ -262,9 +261,9 @@ impl<'a> Cohorts<'a> {
     }
 }
 
-/// Of a CTA of a kind where HBM and L2 take so many times as long as they do for it alone, ns.
-fn duration(kind: &Kind, local: f64, hbm: f64, l2: f64) -> f64 {
-    kind.fixed + kind.time * local.max(kind.exposure * hbm).max(l2)
+/// Of a CTA of a kind where memory takes so many times as long as it does for it alone, ns.
+fn duration(kind: &Kind, local: f64, stretch: f64) -> f64 {
+    kind.fixed + kind.time * local.max(kind.exposure * stretch)
 }
 
 /// The least stretch from 1 on at which no more than `most` is drawn: by false position, where an end of the bracket that

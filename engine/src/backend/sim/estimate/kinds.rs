@@ -5,6 +5,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
+use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::LEAST_EXPOSURE;
 use crate::backend::sim::run;
 use crate::backend::sim::runs_on::RunsOn;
@@ -28,8 +29,8 @@ pub(super) struct Kind {
     pub(super) time: f64,
     /// Part of it that HBM would take alone.
     pub(super) exposure: f64,
-    /// Bytes from and to HBM.
-    pub(super) dram: f64,
+    /// What it takes of the memory system ([`MainLoop::fabric`]).
+    pub(super) fabric: f64,
     pub(super) read: f64,
     /// Bytes between the SM and L2.
     pub(super) moved: f64,
@@ -62,7 +63,7 @@ pub(super) struct Kinds {
 type Key = (Tile, u32, u64, u32, u64);
 
 impl Kinds {
-    pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, model: &CostModel<'_>) -> Option<Self> {
+    pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, model: &CostModel<'_>, limits: &Limits) -> Option<Self> {
         let readings = Readings::of(plan, tree);
         let written = run::written(plan);
         let mut kinds = Self { all: Vec::new(), orders: Vec::new(), of_pack: Vec::new() };
@@ -71,15 +72,15 @@ impl Kinds {
             let share = 1.0 / f64::from(model.ctas_per_sm(launch.kind, on) * model.device.sm_count);
             let runs = match launch.kind {
                 LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                    kinds.attention(plan, at, (model, on), &readings, &written)
+                    kinds.attention(plan, at, (model, on), &readings, &written, limits)
                 }
                 LaunchKind::Merge => {
                     let partials = plan.merge.merged_queries().map(|query| plan.merge.of(query).len() as u32);
-                    kinds.merges(at, model, partials.map(|partials| model.merge_cta(partials, 1.0)))
+                    kinds.merges(at, (model, limits), partials.map(|partials| model.merge_cta(partials, 1.0)))
                 }
                 LaunchKind::MergeRound(round) => {
                     let round = &plan.merge.rounds[round as usize];
-                    kinds.merges(at, model, (0..round.rows()).map(|row| model.round_cta(round, row, 1.0)))
+                    kinds.merges(at, (model, limits), (0..round.rows()).map(|row| model.round_cta(round, row, 1.0)))
                 }
                 _ => return None,
             };
@@ -95,6 +96,7 @@ impl Kinds {
         (model, on): (&CostModel<'_>, RunsOn),
         readings: &Readings<'_>,
         written: &[f64],
+        limits: &Limits,
     ) -> Vec<(u32, f64)> {
         let launch = &plan.launches[at];
         let persistent = launch.kind.is_persistent();
@@ -109,7 +111,7 @@ impl Kinds {
             let rounded = (unique * HITS).ceil() as u32;
             let key = (pack.tile, pack.queries_len, coarse(pack.tokens.0), rounded, written[idx.at()] as u64);
             let kind = *known.entry(key).or_insert_with(|| {
-                let kind = decode_kind(plan, at, *idx, (model, on), 1.0 - unique, written[idx.at()]);
+                let kind = decode_kind(plan, (at, *idx), (model, on), 1.0 - unique, written[idx.at()], limits);
                 self.all.push(kind);
                 self.all.len() as u32 - 1
             });
@@ -124,14 +126,14 @@ impl Kinds {
     }
 
     /// Rows of a merge kernel, by their partials.
-    fn merges(&mut self, at: usize, model: &CostModel<'_>, rows: impl Iterator<Item = MainLoop>) -> Vec<(u32, f64)> {
+    fn merges(&mut self, at: usize, (model, limits): (&CostModel<'_>, &Limits), rows: impl Iterator<Item = MainLoop>) -> Vec<(u32, f64)> {
         let mut known: FxHashMap<(u64, u64), u32> = FxHashMap::default();
         let mut runs = Vec::new();
         for work in rows {
             let kind = *known.entry((work.time.to_bits(), work.moved.to_bits())).or_insert_with(|| {
                 // All but the first CTAs of an SM have the launch behind them.
                 let fixed = model.device.sim.idle_latency.as_f64() + model.store(work.dram_write);
-                self.all.push(Kind::new(at, fixed, &work));
+                self.all.push(Kind::new(at, fixed, &work, limits));
                 self.all.len() as u32 - 1
             });
             self.all[kind as usize].ctas += 1.0;
@@ -142,13 +144,13 @@ impl Kinds {
 }
 
 impl Kind {
-    fn new(launch: usize, fixed: f64, work: &MainLoop) -> Self {
+    fn new(launch: usize, fixed: f64, work: &MainLoop, limits: &Limits) -> Self {
         Self {
             launch: launch as u32,
             fixed,
             time: work.time,
             exposure: (work.waits.hbm / work.time).clamp(LEAST_EXPOSURE, 1.0),
-            dram: work.dram_read + work.dram_write,
+            fabric: work.fabric(limits),
             read: work.dram_read,
             moved: work.moved,
             tensor: work.tensor,
@@ -164,21 +166,21 @@ impl Kind {
 
 fn decode_kind(
     plan: &LaunchPlan,
-    at: usize,
-    idx: PackIdx,
+    (at, idx): (usize, PackIdx),
     (model, on): (&CostModel<'_>, RunsOn),
     hit: f64,
     written: f64,
+    limits: &Limits,
 ) -> Kind {
     let (launch, pack, sim) = (&plan.launches[at], plan.pack(idx), &model.device.sim);
     if let RunsOn::Prefill { kernel, further } = on {
         let work = model.decode_item(pack, &kernel, hit, (written, launch.order));
-        return Kind::new(at, kernel.item.as_f64() + further, &work);
+        return Kind::new(at, kernel.item.as_f64() + further, &work, limits);
     }
     let heads = plan.run_of_heads(launch, idx);
     let work = model.main_loop(pack, &model.cta(pack, heads, launch.order, on), hit, written);
     let begin = if launch.kind.is_persistent() { sim.queue_pop } else { sim.cta_prologue };
-    Kind::new(at, begin.as_f64() + model.epilogue(work.dram_write), &work)
+    Kind::new(at, begin.as_f64() + model.epilogue(work.dram_write), &work, limits)
 }
 
 /// What the first CTAs of a launch take more than those that follow on their SMs, ns: workers are set up by then, and

@@ -11,20 +11,15 @@ impl Fluid {
         }
         let totals = self.totals();
         let hbm = self.hbm();
-        let by_hbm = if totals.exposed && totals.dram * totals.slowest > hbm {
+        let phi = if totals.exposed && totals.fabric * totals.slowest > hbm {
             // Every SM could go faster than its share, so all go at φ.
-            hbm / totals.dram
-        } else if totals.dram > hbm {
-            fill(&self.sms, hbm, |group, lane| (group.local_exposed[lane], group.dram_exposed[lane]))
+            hbm / totals.fabric
+        } else if totals.fabric > hbm {
+            fill(&self.sms, hbm, |group, lane| (group.local_exposed[lane], group.fabric_exposed[lane]))
         } else {
             1.0
         };
-        let by_l2 = if totals.moved * by_hbm > self.limits.l2 {
-            fill(&self.sms, self.limits.l2, |group, lane| (group.local[lane], group.moved[lane]))
-        } else {
-            1.0
-        };
-        self.speed_up(by_hbm, by_l2);
+        self.speed_up(phi);
     }
 
     /// As [`Self::solve`] while prefill runs.
@@ -58,26 +53,25 @@ impl Fluid {
     }
 
     fn totals(&self) -> Totals {
-        let (mut dram, mut moved, mut inverse) = ([0.0; LANES], [0.0; LANES], [1.0_f64; LANES]);
+        let (mut fabric, mut inverse) = ([0.0; LANES], [1.0_f64; LANES]);
         for group in &self.sms {
             for lane in 0..LANES {
-                dram[lane] += group.dram_read[lane] + group.dram_write[lane];
-                moved[lane] += group.moved[lane];
+                fabric[lane] += group.fabric[lane];
                 inverse[lane] = larger(inverse[lane], group.inverse_local[lane]);
             }
         }
         let slowest = 1.0 / inverse.into_iter().fold(1.0, f64::max);
         let exposed = self.sms.iter().flat_map(|group| group.exposure).all(|exposure| exposure >= 1.0);
-        Totals { exposed, dram: dram.iter().sum(), moved: moved.iter().sum(), slowest }
+        Totals { exposed, fabric: fabric.iter().sum(), slowest }
     }
 
-    fn speed_up(&mut self, by_hbm: f64, by_l2: f64) {
-        let (inverse_hbm, inverse_l2) = (1.0 / by_hbm, 1.0 / by_l2);
+    fn speed_up(&mut self, phi: f64) {
+        let stretch = 1.0 / phi;
         let mut wait = [f64::INFINITY; LANES];
         let (mut read, mut write, mut moved) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
         for group in &mut self.sms {
             for lane in 0..LANES {
-                let inverse = larger(group.inverse_local[lane], larger(group.exposure[lane] * inverse_hbm, inverse_l2));
+                let inverse = larger(group.inverse_local[lane], group.exposure[lane] * stretch);
                 let speed = 1.0 / inverse;
                 group.speed[lane] = speed;
                 wait[lane] = smaller(wait[lane], (group.next[lane] - group.clock[lane]) * inverse);
@@ -95,10 +89,9 @@ impl Fluid {
 /// Sums over all SMs at full speed.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
-    /// Whether every SM waits for HBM all its time.
+    /// Whether every SM waits for memory all its time.
     exposed: bool,
-    dram: f64,
-    moved: f64,
+    fabric: f64,
     /// The least speed that an SM could have on its own.
     slowest: f64,
 }
