@@ -183,7 +183,7 @@ fn repeats_written_out_block_tables_and_other_block_numbers_are_the_same_batch()
     }
 }
 
-/// Kernels in a row: none is slower, but for a hundredth where CTAs begin in another order. One persistent kernel: what ends sooner changes who comes last, and the last to
+/// Kernels in a row: none is slower, but for a few hundredths where CTAs begin in another order. One persistent kernel: what ends sooner changes who comes last, and the last to
 /// come merges, for a pack of many queries one after another.
 #[test]
 fn more_bandwidth_slows_no_kernels_in_a_row_and_a_persistent_one_by_whoever_comes_last() {
@@ -195,7 +195,7 @@ fn more_bandwidth_slows_no_kernels_in_a_row_and_a_persistent_one_by_whoever_come
     let ratios = BASES
         .iter()
         .flat_map(|base| faster.iter().map(move |change| (base, time(&on(&base.planned, change)) / base.time)));
-    assert_within("more bandwidth", ratios, |base| [0.4, if fused(base) { 1.4 } else { 1.02 }]);
+    assert_within("more bandwidth", ratios, |base| [0.4, if fused(base) { 1.4 } else { 1.04 }]);
 }
 
 /// A larger L2 holds more of the batch. But a cold run begins with an L2 full of what was written before, so the larger
@@ -230,6 +230,8 @@ fn least_with_one_more(base: &Base) -> f64 {
         "cascade" if fused(base) => 0.65,
         // The smallest chunk of a level that fits may be a shorter one.
         "cascade" => 0.93,
+        // Packs with more rows than their tile take turns on one CTA per SM, and one more moves the turns.
+        "deft" => 0.94,
         _ if fused(base) => 0.96,
         _ => 0.99,
     }
@@ -280,6 +282,8 @@ fn a_request_more_shortens_query_centric_only_by_more_splits() {
 fn order_bounds(base: &Base) -> [f64; 2] {
     match (base.scheduler, base.strategy) {
         ("cascade", Launching::Fused) => [0.65, 1.15],
+        // Few long packs of one tile, in the order in which their nodes come.
+        ("pat-fixed", Launching::Fused) => [0.8, 1.25],
         // Two CTAs share an SM, so a long request that comes last runs with others waiting no more: a tail.
         ("query-centric" | "vllm-cascade-rule", _) => [0.7, 1.45],
         // Requests in the order of the batch: a long one at the end makes a tail.

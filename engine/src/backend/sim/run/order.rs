@@ -147,6 +147,6 @@ impl Simulation<'_> {
 
     /// Which clock the decodes of a CTA go by. Beside prefill they have one of their own, whatever they wait for.
     pub(super) fn pace(&self, work: &MainLoop) -> Pace {
-        if self.plan.strategy == Strategy::CoResident { Pace::Streams } else { work.pace() }
+        if self.plan.strategy == Strategy::CoResident || self.plan.prefill.tasks.is_empty() { Pace::Streams } else { work.pace() }
     }
 }
