@@ -42,6 +42,8 @@ pub struct Run {
 pub struct Told {
     /// How many CTAs it has, in words ([`damage::ctas`]).
     pub ctas: String,
+    /// See [`engine::plan::LaunchPlan::attention_ctas`].
+    pub attention_ctas: u64,
     /// Spans by what they stand for: prefill, decode, both, merge.
     pub roles: [u64; 4],
     /// Residency lanes of an SM.
@@ -70,6 +72,7 @@ impl Told {
         let sms = capture.provenance.sm_count;
         Self {
             ctas: damage::ctas(capture, damage),
+            attention_ctas: capture.plan.attention_ctas(),
             roles,
             slots_per_sm: capture.slots_per_sm(),
             traced: headline::traced(capture, damage),

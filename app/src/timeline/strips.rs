@@ -3,25 +3,30 @@
 
 use egui::{Rect, pos2};
 use engine::capture::Spans;
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
 use super::lanes::{Entity, FOLD_PX, Lanes, Piece};
 use super::layout::Layout;
 
 /// Steps of occupancy that are told apart; neighbours on one step are one rectangle.
 const STEPS: f64 = 16.0;
+/// Spans of a lane in a cell from which their summaries stand for them.
+const MANY: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     busy: f64,
     entity: Entity,
-    /// Time of that entity's largest piece.
+    /// Time of that entity's pieces, as far as none of another was longer.
     weight: f64,
 }
 
 impl Cell {
     fn add(&mut self, entity: Entity, busy: f64) {
         self.busy += busy;
-        if busy > self.weight {
+        if entity == self.entity {
+            self.weight += busy;
+        } else if busy > self.weight {
             (self.entity, self.weight) = (entity, busy);
         }
     }
@@ -30,37 +35,57 @@ impl Cell {
 impl Layout {
     /// Calls `emit` with each rectangle of a strip and the share of its slots that is occupied; returns how many.
     pub fn strips(&self, lanes: &Lanes, spans: &Spans, mut emit: impl FnMut(Piece, f32, Rect)) -> usize {
+        let firsts: Vec<usize> = self.visible().step_by(self.slots).filter(|first| self.is_strip(*first)).collect();
+        let all: Vec<_> = firsts.into_par_iter().map(|first| self.strip(lanes, spans, first)).collect();
+        let mut count = 0;
+        for (piece, share, place) in all.into_iter().flatten() {
+            emit(piece, share, place);
+            count += 1;
+        }
+        count
+    }
+
+    /// The rectangles of the SM whose first lane this is.
+    fn strip(&self, lanes: &Lanes, spans: &Spans, first: usize) -> Vec<(Piece, f32, Rect)> {
         let width = self.ns_per_px() * FOLD_PX;
         let fold = width.ceil().max(1.0) as u64;
         let view = self.view.begin.max(0.0) as u64..self.view.end.max(0.0).ceil() as u64;
         let mut cells = vec![Cell::default(); (f64::from(self.rect.width()) / FOLD_PX).ceil().max(1.0) as usize];
-        let mut count = 0;
-        for first in self.visible().step_by(self.slots).filter(|first| self.is_strip(*first)) {
-            cells.fill(Cell::default());
-            for lane in lanes.lanes.iter().skip(first).take(self.slots) {
+        for lane in lanes.lanes.iter().skip(first).take(self.slots) {
+            if lanes.count(spans, lane, &view) > MANY * cells.len() {
+                lanes.summaries(spans, lane, &view, fold, |piece| self.spread(&mut cells, &piece, width));
+            } else {
                 lanes.pieces(spans, lane, view.clone(), fold, |piece| self.spread(&mut cells, &piece, width));
             }
-            // Whole pixels, so that strips of one or two of them are all as bright as each other.
-            let top = self.top(first).round();
-            let height = self.lane_height(first) * self.slots as f32;
-            let bottom = (self.top(first) + height).round().max(top + 1.0);
-            count += self.runs(&cells, width, |from, to, entity, share| {
-                let left = self.rect.left() + from as f32 * FOLD_PX as f32;
-                let right = (self.rect.left() + to as f32 * FOLD_PX as f32).min(self.rect.right());
-                let begin = (self.view.begin + from as f64 * width) as u64;
-                let end = (self.view.begin + to as f64 * width) as u64;
-                let piece = Piece { begin, end, first: 0, count: 1, entity, busy: 0 };
-                emit(piece, share, Rect::from_min_max(pos2(left, top), pos2(right, bottom)));
-            });
         }
-        count
+        // Whole pixels, so that strips of one or two of them are all as bright as each other.
+        let top = self.top(first).round();
+        let height = self.lane_height(first) * self.slots as f32;
+        let bottom = (self.top(first) + height).round().max(top + 1.0);
+        let mut found = Vec::new();
+        self.runs(&cells, width, |from, to, entity, share| {
+            let left = self.rect.left() + from as f32 * FOLD_PX as f32;
+            let right = (self.rect.left() + to as f32 * FOLD_PX as f32).min(self.rect.right());
+            let begin = (self.view.begin + from as f64 * width) as u64;
+            let end = (self.view.begin + to as f64 * width) as u64;
+            let piece = Piece { begin, end, first: 0, count: 1, entity, busy: 0 };
+            found.push((piece, share, Rect::from_min_max(pos2(left, top), pos2(right, bottom))));
+        });
+        found
     }
 
     /// Spreads the busy time of a piece evenly over the cells that it lies in.
     fn spread(&self, cells: &mut [Cell], piece: &Piece, width: f64) {
         let (begin, end) = (piece.begin as f64 - self.view.begin, piece.end as f64 - self.view.begin);
-        let density = piece.busy as f64 / (end - begin).max(1.0);
         let first = (begin / width).max(0.0) as usize;
+        if begin >= 0.0 && end <= (first + 1) as f64 * width {
+            // Most lie in one cell.
+            if let Some(cell) = cells.get_mut(first) {
+                cell.add(piece.entity, piece.busy as f64);
+            }
+            return;
+        }
+        let density = piece.busy as f64 / (end - begin).max(1.0);
         let last = ((end / width).ceil().max(0.0) as usize).min(cells.len());
         for (at, cell) in cells.iter_mut().enumerate().take(last).skip(first) {
             let from = begin.max(at as f64 * width);

@@ -122,7 +122,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
                 .desired_width(140.0);
             ui.add(filter);
         }
-        let ctas = plan.attention_ctas();
+        let ctas = shown.told.attention_ctas;
         let packs = counted(plan.packs.len() as u64, "pack");
         let mut text = format!("{} of {packs} · {}", grouped(rows.order.len() as u64), counted(ctas, "attention CTA"));
         if let Some((from, to)) = state.range {

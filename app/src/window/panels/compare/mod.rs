@@ -156,7 +156,7 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, (base
         ui.label(small(text)).on_hover_text(headline::TRACED);
         ui.label(small(format!("of {about}")));
     }
-    let ctas = counted(run.capture.plan.attention_ctas(), "attention CTA");
+    let ctas = counted(run.told.attention_ctas, "attention CTA");
     let text = format!("busy {} · {} issued · {ctas}", run.busy(0), way.traffic.issued());
     ui.label(small(text)).on_hover_text(run.damage.of_spans().unwrap_or_default());
 }
