@@ -220,8 +220,11 @@ fn large(window: &Window, spec: &BatchSpec, (slices, bar): (usize, f64)) -> anyh
         unit: "ms",
         how: format!("median of {FRAMES} frames with the grid of SMs"),
     };
-    let mut rows =
-        vec![playing, moving, Row { what: format!("{name}: CPU of a frame"), figure: Some(worst), bar, unit: "ms", how }];
+    let mut rows = vec![
+        playing,
+        moving,
+        Row { what: format!("{name}: CPU of a frame"), figure: Some(worst), bar, unit: "ms", how },
+    ];
     if slices >= 10_000_000 {
         let opened = opened.took.as_secs_f64();
         rows.push(Row {

@@ -159,8 +159,8 @@ impl Lanes {
         }
     }
 
-    /// The same for what is spread over cells of a fold, where many spans begin in each: whole summaries of the pyramid
-    /// that are no longer than a fold, and alone the spans that are. Those in `view` alone.
+    /// The same for what is spread over cells, where many spans begin in each: whole summaries of the pyramid that are no
+    /// longer than a fold, and spans where none is.
     pub fn summaries(&self, spans: &Spans, lane: &Lane, view: &Range<u64>, fold: u64, mut emit: impl FnMut(Piece)) {
         let (begin, end) = (&spans.begin[lane.spans.clone()], &spans.end[lane.spans.clone()]);
         let mut at = end.partition_point(|end| *end <= view.start);

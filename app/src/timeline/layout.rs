@@ -202,18 +202,23 @@ impl Layout {
         count
     }
 
-    /// One mesh of all rectangles, or of strips as strong as SMs are occupied; wide rectangles keep a dark edge so that
-    /// neighbours part.
+    /// One mesh of all rectangles, or of strips as strong as SMs are occupied.
     pub fn mesh(&self, lanes: &Lanes, spans: &Spans, colour: impl Fn(&Piece) -> Color32) -> (Mesh, usize) {
-        let mut mesh = Mesh::default();
+        let (mut mesh, pieces) = self.lane_mesh(lanes, spans, &colour);
         let strips = self.strips(lanes, spans, |piece, share, rect| {
             push(&mut mesh, rect, colour(&piece).gamma_multiply(share));
         });
+        (mesh, strips + pieces)
+    }
+
+    /// The same without strips; wide rectangles keep a dark edge so that neighbours part.
+    pub fn lane_mesh(&self, lanes: &Lanes, spans: &Spans, colour: impl Fn(&Piece) -> Color32) -> (Mesh, usize) {
+        let mut mesh = Mesh::default();
         let pieces = self.pieces(lanes, spans, |_, piece, rect| {
             let trimmed = if rect.width() > 4.0 { rect.with_max_x(rect.right() - 0.8) } else { rect };
             push(&mut mesh, trimmed, colour(&piece));
         });
-        (mesh, strips + pieces)
+        (mesh, pieces)
     }
 }
 

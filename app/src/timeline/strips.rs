@@ -1,7 +1,7 @@
 //! SMs as strips, where lanes would be too low to be told apart: each cell of 3 pixels as strong as the SM is
 //! occupied then, in the colour of what occupies it most.
 
-use egui::{Rect, pos2};
+use egui::{Color32, ColorImage, Rect};
 use engine::capture::Spans;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
@@ -32,28 +32,98 @@ impl Cell {
     }
 }
 
+/// Cells that look the same.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    from: usize,
+    to: usize,
+    entity: Entity,
+    /// Share of the slots that is occupied.
+    share: f32,
+}
+
+/// One SM.
+#[derive(Clone, Debug)]
+struct Strip {
+    top: f32,
+    bottom: f32,
+    runs: Vec<Run>,
+}
+
 impl Layout {
     /// Calls `emit` with each rectangle of a strip and the share of its slots that is occupied; returns how many.
     pub fn strips(&self, lanes: &Lanes, spans: &Spans, mut emit: impl FnMut(Piece, f32, Rect)) -> usize {
-        let firsts: Vec<usize> = self.visible().step_by(self.slots).filter(|first| self.is_strip(*first)).collect();
-        let all: Vec<_> = firsts.into_par_iter().map(|first| self.strip(lanes, spans, first)).collect();
         let mut count = 0;
-        for (piece, share, place) in all.into_iter().flatten() {
-            emit(piece, share, place);
-            count += 1;
+        for strip in self.all_strips(lanes, spans) {
+            for run in &strip.runs {
+                let left = self.rect.left() + run.from as f32 * FOLD_PX as f32;
+                let right = (self.rect.left() + run.to as f32 * FOLD_PX as f32).min(self.rect.right());
+                let place = Rect::from_x_y_ranges(left..=right, strip.top..=strip.bottom);
+                emit(self.piece(run), run.share, place);
+                count += 1;
+            }
         }
         count
     }
 
-    /// The rectangles of the SM whose first lane this is.
-    fn strip(&self, lanes: &Lanes, spans: &Spans, first: usize) -> Vec<(Piece, f32, Rect)> {
-        let width = self.ns_per_px() * FOLD_PX;
+    /// The same as a picture of one pixel a cell and one row a strip, with the places of the rows: however many cells
+    /// differ, it is painted as one rectangle an SM. None without strips, or where it would be wider or higher than
+    /// `most` pixels.
+    pub fn strip_image(
+        &self,
+        lanes: &Lanes,
+        spans: &Spans,
+        most: usize,
+        colour: impl Fn(&Piece) -> Color32,
+    ) -> Option<(ColorImage, Vec<Rect>)> {
+        let cells = self.cells();
+        if cells > most || self.visible().len() / self.slots > most {
+            return None;
+        }
+        let strips = self.all_strips(lanes, spans);
+        let mut image = ColorImage::filled([cells, strips.len()], Color32::TRANSPARENT);
+        for (strip, pixels) in strips.iter().zip(image.pixels.chunks_exact_mut(cells)) {
+            for run in &strip.runs {
+                pixels[run.from..run.to].fill(colour(&self.piece(run)).gamma_multiply(run.share));
+            }
+        }
+        let right = self.rect.left() + cells as f32 * FOLD_PX as f32;
+        let row = |strip: &Strip| Rect::from_x_y_ranges(self.rect.left()..=right, strip.top..=strip.bottom);
+        (!strips.is_empty()).then(|| (image, strips.iter().map(row).collect()))
+    }
+
+    /// Cells from the left to the right; the last may reach beyond it.
+    fn cells(&self) -> usize {
+        (f64::from(self.rect.width()) / FOLD_PX).ceil().max(1.0) as usize
+    }
+
+    /// Time of a cell.
+    fn cell_width(&self) -> f64 {
+        self.ns_per_px() * FOLD_PX
+    }
+
+    /// What a run of cells stands for.
+    fn piece(&self, run: &Run) -> Piece {
+        let time = |cell: usize| (self.view.begin + cell as f64 * self.cell_width()) as u64;
+        Piece { begin: time(run.from), end: time(run.to), first: 0, count: 1, entity: run.entity, busy: 0 }
+    }
+
+    /// Every strip in sight, from the top. Each goes over all that its SM did, so all cores take part.
+    fn all_strips(&self, lanes: &Lanes, spans: &Spans) -> Vec<Strip> {
+        let firsts: Vec<usize> = self.visible().step_by(self.slots).filter(|first| self.is_strip(*first)).collect();
+        firsts.into_par_iter().map(|first| self.strip(lanes, spans, first)).collect()
+    }
+
+    /// The strip of the SM whose first lane this is.
+    fn strip(&self, lanes: &Lanes, spans: &Spans, first: usize) -> Strip {
+        let width = self.cell_width();
         let fold = width.ceil().max(1.0) as u64;
         let view = self.view.begin.max(0.0) as u64..self.view.end.max(0.0).ceil() as u64;
-        let mut cells = vec![Cell::default(); (f64::from(self.rect.width()) / FOLD_PX).ceil().max(1.0) as usize];
+        let mut cells = vec![Cell::default(); self.cells()];
         for lane in lanes.lanes.iter().skip(first).take(self.slots) {
             if lanes.count(spans, lane, &view) > MANY * cells.len() {
-                lanes.summaries(spans, lane, &view, fold, |piece| self.spread(&mut cells, &piece, width));
+                // Where so many begin in a cell, what two neighbours hold differs little.
+                lanes.summaries(spans, lane, &view, 2 * fold, |piece| self.spread(&mut cells, &piece, width));
             } else {
                 lanes.pieces(spans, lane, view.clone(), fold, |piece| self.spread(&mut cells, &piece, width));
             }
@@ -62,16 +132,7 @@ impl Layout {
         let top = self.top(first).round();
         let height = self.lane_height(first) * self.slots as f32;
         let bottom = (self.top(first) + height).round().max(top + 1.0);
-        let mut found = Vec::new();
-        self.runs(&cells, width, |from, to, entity, share| {
-            let left = self.rect.left() + from as f32 * FOLD_PX as f32;
-            let right = (self.rect.left() + to as f32 * FOLD_PX as f32).min(self.rect.right());
-            let begin = (self.view.begin + from as f64 * width) as u64;
-            let end = (self.view.begin + to as f64 * width) as u64;
-            let piece = Piece { begin, end, first: 0, count: 1, entity, busy: 0 };
-            found.push((piece, share, Rect::from_min_max(pos2(left, top), pos2(right, bottom))));
-        });
-        found
+        Strip { top, bottom, runs: self.runs(&cells, width) }
     }
 
     /// Spreads the busy time of a piece evenly over the cells that it lies in.
@@ -95,21 +156,20 @@ impl Layout {
     }
 
     /// Runs of cells that look the same, with the share that is occupied; cells without work are left out.
-    fn runs(&self, cells: &[Cell], width: f64, mut emit: impl FnMut(usize, usize, Entity, f32)) -> usize {
+    fn runs(&self, cells: &[Cell], width: f64) -> Vec<Run> {
         let full = width * self.slots as f64;
         // Less what rounding adds to a cell that is exactly on a step.
         let step = |cell: &Cell| (cell.busy / full * STEPS - 0.02).ceil().clamp(0.0, STEPS);
-        let mut count = 0;
-        let mut at = 0;
+        let mut runs = Vec::new();
+        let mut from = 0;
         for run in cells.chunk_by(|a, b| a.entity == b.entity && (step(a) - step(b)).abs() < 0.5) {
-            let share = step(&run[0]) / STEPS;
+            let (to, share) = (from + run.len(), (step(&run[0]) / STEPS) as f32);
             if share > 0.0 {
-                emit(at, at + run.len(), run[0].entity, share as f32);
-                count += 1;
+                runs.push(Run { from, to, entity: run[0].entity, share });
             }
-            at += run.len();
+            from = to;
         }
-        count
+        runs
     }
 }
 
@@ -117,7 +177,7 @@ impl Layout {
 mod tests {
     use std::collections::BTreeSet;
 
-    use egui::vec2;
+    use egui::{pos2, vec2};
     use engine::cancel::Cancel;
     use engine::session::{self, PlanOptions, RunOptions};
     use engine::workload::BatchSpec;

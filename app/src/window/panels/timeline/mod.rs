@@ -100,7 +100,7 @@ fn canvas(
         hatch,
         pointer_at,
     };
-    drawn::Drawn::of(&mut state.drawn, frame, shown, (&blocks, &marks));
+    drawn::Drawn::of(ui.ctx(), &mut state.drawn, frame, shown, (&blocks, &marks));
     paint::all(ui, frame, (shown, counters), (&blocks, &state.drawn), &regions, &marks);
     pointer::pointer(frame, &response, &blocks, shown, state);
     if let Some(block) = blocks.first().filter(|_| map.height() > 0.0) {
