@@ -182,21 +182,14 @@ impl Draws {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sm {
     pair: Pair,
-    /// Both at full speed ask for more than its tensor cores or its port give: what memory leaves of it matters.
-    is_tight: bool,
     /// Caps where no latency is stretched, at the full clock: those that most solutions begin with.
     caps_alone: [f64; 2],
 }
 
 impl Sm {
     fn of(pair: Pair, limits: &Limits) -> Self {
-        Self { pair, is_tight: is_tight(&pair, limits), caps_alone: caps(&pair, fed_alone(&pair), 1.0, limits) }
+        Self { pair, caps_alone: caps(&pair, fed_alone(&pair), 1.0, limits) }
     }
-}
-
-/// Whether two classes want more of their SM than there is.
-fn is_tight(sm: &Pair, limits: &Limits) -> bool {
-    sm[0].tensor + sm[1].tensor > 1.0 || sm[0].moved + sm[1].moved > limits.sm
 }
 
 /// [`Class::fed`] of both where no latency is stretched.
@@ -243,20 +236,19 @@ impl Sharing {
     pub(super) fn speeds(&mut self, limits: &Limits) -> &[[f64; 2]] {
         let count = self.sms.len() as f64;
         let wanted: f64 = match limits.power {
-            Some(_) => computes(&self.sms).map(|(_, tensor)| tensor.min(1.0)).sum(),
+            Some(_) => self.sms.iter().map(|sm| sm.pair[1].tensor.min(1.0)).sum(),
             None => 0.0,
         };
         // Where nothing of the power shows, the clock is the highest.
         let slows = limits.power.filter(|power| power.shown > 0.0);
-        let (mut phi, mut drawn, mut busy, mut hbm, mut clock) = (1.0, 0.0, wanted, None, 1.0);
+        let (mut phi, mut drawn, mut busy, mut hbm) = (1.0, 0.0, wanted, None);
         self.caps.clear();
         if !self.draws.is_sorted {
             self.draws.take(&self.sms);
         }
         for _ in 0..ROUNDS {
-            let last = clock;
-            clock = slows.map_or(1.0, |power| power.clock(wanted, count, drawn));
-            let same = self.cap((last, clock), limits);
+            let clock = slows.map_or(1.0, |power| power.clock(wanted, count, drawn));
+            let same = self.cap(clock, limits);
             let before = phi;
             let reads = limits.power.map_or(1.0, |power| power.reads(busy, count));
             // The same caps under the same limit have the same φ.
@@ -272,7 +264,7 @@ impl Sharing {
             }
             let both = || self.sms.iter().map(|sm| &sm.pair).zip(&self.speeds);
             if limits.power.is_some() {
-                busy = computes(&self.sms).map(|(sm, tensor)| tensor * self.speeds[sm][1]).sum();
+                busy = both().map(|(sm, speed)| sm[1].tensor * speed[1]).sum();
             }
             if slows.is_some() {
                 drawn = both().map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
@@ -282,8 +274,8 @@ impl Sharing {
         &self.speeds
     }
 
-    /// Finds the caps at the φ of `fed`; says whether they are those of the round before, whose clock was `last`.
-    fn cap(&mut self, (last, clock): (f64, f64), limits: &Limits) -> bool {
+    /// Finds the caps at the φ of `fed`; says whether they are those of the round before.
+    fn cap(&mut self, clock: f64, limits: &Limits) -> bool {
         if self.caps.is_empty() {
             let alone =
                 |sm: &Sm| if clock < 1.0 { caps(&sm.pair, fed_alone(&sm.pair), clock, limits) } else { sm.caps_alone };
@@ -291,12 +283,7 @@ impl Sharing {
             return false;
         }
         let mut same = true;
-        let same_clock = last.to_bits() == clock.to_bits();
         for ((own, sm), fed) in self.caps.iter_mut().zip(&self.sms).zip(&self.fed) {
-            // Its caps hang on nothing else.
-            if same_clock && !sm.is_tight {
-                continue;
-            }
             let cap = caps(&sm.pair, *fed, clock, limits);
             same &= own.map(f64::to_bits) == cap.map(f64::to_bits);
             *own = cap;
@@ -317,11 +304,6 @@ impl Sharing {
     }
 }
 
-/// SMs on which something computes, with the part of their tensor cores that it asks for.
-fn computes(sms: &[Sm]) -> impl Iterator<Item = (usize, f64)> + '_ {
-    sms.iter().map(|sm| sm.pair[1].tensor).enumerate().filter(|(_, tensor)| *tensor > 0.0)
-}
-
 /// What tensor cores and port of one SM let each class have that memory feeds so far, at most 1, and prefill no more than
 /// the clock has left.
 fn caps(sm: &Pair, fed: [f64; 2], clock: f64, limits: &Limits) -> [f64; 2] {
@@ -332,7 +314,7 @@ fn caps(sm: &Pair, fed: [f64; 2], clock: f64, limits: &Limits) -> [f64; 2] {
         None => caps,
     };
     // Where full speed asks for no more than there is, whatever memory leaves of it does not either.
-    if !is_tight(sm, limits) {
+    if t0 + t1 <= 1.0 && sm[0].moved + sm[1].moved <= port {
         return paired([1.0, clock]);
     }
     let free = fed.map(|fed| fed.min(1.0));
