@@ -193,6 +193,36 @@ fn r_makes_the_selection_the_range_and_shift_f_unfolds_its_sm() {
 }
 
 #[test]
+fn sms_fold_into_their_gpcs_where_those_are_known_and_the_control_says_why_where_not() {
+    let mut window = open();
+    assert!(app(&mut window).shown().unwrap().simulated.as_ref().unwrap().gpcs.is_none());
+    assert!(window.get_by_label("by GPC").accesskit_node().is_disabled());
+    act(&mut window, Action::Gpcs);
+    assert_eq!(window.query_all_by_label_contains("GPC 0").count(), 0, "nothing is known of this GPU");
+
+    send(&mut window, Command::Device("teaching-8sm".to_owned()));
+    window.run_steps(3);
+    window.get_by_label("by GPC").click();
+    window.run_steps(3);
+    let row = |window: &Window, name: &str| window.get_by_label_contains(name).rect();
+    let (first, second) = (row(&window, "GPC 0 · 4 SMs:"), row(&window, "GPC 1 · 4 SMs:"));
+    assert!(first.bottom() <= second.top() + 0.1 && first.height() > 20.0, "{first} {second}");
+    assert_eq!(window.query_all_by_label_contains("SM 3:").count(), 0);
+    // What is hovered is a CTA of one of its SMs; a key unfolds them, another one an SM.
+    window.hover_at(first.left_center() + egui::vec2(first.width() * 0.3, 0.0));
+    window.run_steps(3);
+    assert_eq!(app(&mut window).failure(Part::Panel(Panel::Timeline)), None);
+    window.key_press_modifiers(Modifiers::SHIFT, Key::G);
+    window.run_steps(3);
+    row(&window, "SM 3:");
+    act(&mut window, Action::Gpcs);
+    window.run_steps(2);
+    send(&mut window, Command::RevealSm(5));
+    window.run_steps(2);
+    assert!(height_of(&window, 5) >= NAMED, "who looks for an SM finds its lanes");
+}
+
+#[test]
 fn every_batch_can_be_folded_searched_and_looked_at() {
     let hybrid = BatchSpec::from_ron(packscope::samples::find("teach-10-hybrid").unwrap().text).unwrap();
     let empty = BatchSpec::empty(small().shape);

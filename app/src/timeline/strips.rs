@@ -77,7 +77,7 @@ impl Layout {
         colour: impl Fn(&Piece) -> Color32,
     ) -> Option<(ColorImage, Vec<Rect>)> {
         let cells = self.cells();
-        if cells > most || self.visible().len() / self.slots > most {
+        if cells > most || self.sms > most {
             return None;
         }
         let strips = self.all_strips(lanes, spans);
@@ -110,17 +110,19 @@ impl Layout {
 
     /// Every strip in sight, from the top. Each goes over all that its SM did, so all cores take part.
     fn all_strips(&self, lanes: &Lanes, spans: &Spans) -> Vec<Strip> {
-        let firsts: Vec<usize> = self.visible().step_by(self.slots).filter(|first| self.is_strip(*first)).collect();
-        firsts.into_par_iter().map(|first| self.strip(lanes, spans, first)).collect()
+        let is_strip = |row: &Vec<usize>| row.first().is_some_and(|first| self.is_strip(*first));
+        let rows: Vec<Vec<usize>> = self.rows().into_iter().filter(is_strip).collect();
+        rows.into_par_iter().map(|row| self.strip(lanes, spans, &row)).collect()
     }
 
-    /// The strip of the SM whose first lane this is.
-    fn strip(&self, lanes: &Lanes, spans: &Spans, first: usize) -> Strip {
+    /// The strip of these lanes, which stand one under another.
+    fn strip(&self, lanes: &Lanes, spans: &Spans, row: &[usize]) -> Strip {
+        let first = row.first().copied().unwrap_or_default();
         let width = self.cell_width();
         let fold = width.ceil().max(1.0) as u64;
         let view = self.view.begin.max(0.0) as u64..self.view.end.max(0.0).ceil() as u64;
         let mut cells = vec![Cell::default(); self.cells()];
-        for lane in lanes.lanes.iter().skip(first).take(self.slots) {
+        for lane in row.iter().filter_map(|lane| lanes.lanes.get(*lane)) {
             if lanes.count(spans, lane, &view) > MANY * cells.len() {
                 // Where so many begin in a cell, what two neighbours hold differs little.
                 lanes.summaries(spans, lane, &view, 2 * fold, |piece| self.spread(&mut cells, &piece, width));
@@ -130,9 +132,9 @@ impl Layout {
         }
         // Whole pixels, so that strips of one or two of them are all as bright as each other.
         let top = self.top(first).round();
-        let height = self.lane_height(first) * self.slots as f32;
+        let height = self.lane_height(first) * row.len() as f32;
         let bottom = (self.top(first) + height).round().max(top + 1.0);
-        Strip { top, bottom, runs: self.runs(&cells, width) }
+        Strip { top, bottom, runs: runs(&cells, width * row.len() as f64) }
     }
 
     /// Spreads the busy time of a piece evenly over the cells that it lies in.
@@ -154,28 +156,29 @@ impl Layout {
             cell.add(piece.entity, (to - from).max(0.0) * density);
         }
     }
+}
 
-    /// Runs of cells that look the same, with the share that is occupied; cells without work are left out.
-    fn runs(&self, cells: &[Cell], width: f64) -> Vec<Run> {
-        let full = width * self.slots as f64;
-        // Less what rounding adds to a cell that is exactly on a step.
-        let step = |cell: &Cell| (cell.busy / full * STEPS - 0.02).ceil().clamp(0.0, STEPS);
-        let mut runs = Vec::new();
-        let mut from = 0;
-        for run in cells.chunk_by(|a, b| a.entity == b.entity && (step(a) - step(b)).abs() < 0.5) {
-            let (to, share) = (from + run.len(), (step(&run[0]) / STEPS) as f32);
-            if share > 0.0 {
-                runs.push(Run { from, to, entity: run[0].entity, share });
-            }
-            from = to;
+/// Runs of cells that look the same, with the share that is occupied; cells without work are left out. A cell whose
+/// lanes are busy all the time has `full`.
+fn runs(cells: &[Cell], full: f64) -> Vec<Run> {
+    // Less what rounding adds to a cell that is exactly on a step.
+    let step = |cell: &Cell| (cell.busy / full * STEPS - 0.02).ceil().clamp(0.0, STEPS);
+    let mut runs = Vec::new();
+    let mut from = 0;
+    for run in cells.chunk_by(|a, b| a.entity == b.entity && (step(a) - step(b)).abs() < 0.5) {
+        let (to, share) = (from + run.len(), (step(&run[0]) / STEPS) as f32);
+        if share > 0.0 {
+            runs.push(Run { from, to, entity: run[0].entity, share });
         }
-        runs
+        from = to;
     }
+    runs
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use egui::{pos2, vec2};
     use engine::cancel::Cancel;
@@ -183,7 +186,69 @@ mod tests {
     use engine::workload::BatchSpec;
 
     use super::*;
+    use crate::timeline::folds::Gpcs;
     use crate::timeline::layout::View;
+
+    /// A run on four GPCs of 8, 8, 8 and the rest of the SMs, interleaved.
+    #[test]
+    fn strips_of_gpcs_hold_all_busy_time_and_each_lane_has_its_own_place_in_one() {
+        let spec = BatchSpec::from_ron(crate::samples::find("pat-05").unwrap().text).unwrap();
+        let planned = session::plan_spec(&spec, &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
+        let capture = session::simulate(&planned, &RunOptions::default(), &Cancel::default()).unwrap();
+        let lanes = Lanes::of(&capture);
+        let sms = capture.provenance.sm_count as usize;
+        let of: Vec<u8> = (0..sms).map(|sm| if sm < 24 { sm as u8 % 3 } else { 3 }).collect();
+        let gpcs = Arc::new(Gpcs::of(&of, sms).unwrap());
+        assert_eq!(gpcs.sms(1), [1, 4, 7, 10, 13, 16, 19, 22]);
+        let rect = Rect::from_min_size(pos2(10.0, 20.0), vec2(900.0, 400.0));
+        let view = View { begin: 0.0, end: lanes.end as f64, scroll: 70.0, lane_height: Some(30.0) };
+        let layout = Layout::by_gpc(&lanes, view, rect, &gpcs);
+        assert!(layout.height() <= rect.height() && layout.is_strips());
+        assert_eq!(layout.rows().concat().len(), lanes.lanes.len());
+        let tops: BTreeSet<u32> = (0..lanes.lanes.len()).map(|lane| (layout.top(lane) * 1e3) as u32).collect();
+        assert_eq!(tops.len(), lanes.lanes.len());
+        for sm in [0, 5, 23, 24, sms - 1] {
+            let all = layout.lanes_at(layout.top(sm * layout.slots) + 0.01);
+            assert!(all.contains(&(sm * layout.slots)) && all.len() == gpcs.sms(of[sm] as usize).len() * layout.slots);
+        }
+        let busy: u64 = lanes.lanes.iter().map(|lane| lane.busy).sum();
+        let (mut drawn, mut rows) = (0.0, BTreeSet::new());
+        layout.strips(&lanes, &capture.spans, |_, share, place| {
+            let gpc = layout.lanes_at(place.center().y);
+            drawn += f64::from(share * place.width()) * layout.ns_per_px() * gpc.len() as f64;
+            rows.insert(place.top() as i32);
+        });
+        let ratio = drawn / busy as f64;
+        assert!((0.98..1.15).contains(&ratio) && rows.len() == 4, "{ratio} in {} rows", rows.len());
+        assert!(Gpcs::of(&of[1..], sms).is_none() && Gpcs::of(&[], sms).is_none());
+    }
+
+    /// What is painted as a picture is what the rectangles are.
+    #[test]
+    fn the_picture_of_strips_has_the_rectangles_cell_by_cell() {
+        let spec = BatchSpec::from_ron(crate::samples::find("pat-05").unwrap().text).unwrap();
+        let planned = session::plan_spec(&spec, &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
+        let capture = session::simulate(&planned, &RunOptions::default(), &Cancel::default()).unwrap();
+        let lanes = Lanes::of(&capture);
+        let rect = Rect::from_min_size(pos2(10.0, 20.0), vec2(900.0, 300.0));
+        let view = View { begin: 0.0, end: lanes.end as f64, scroll: 0.0, lane_height: None };
+        let layout = Layout::new(&lanes, view, rect);
+        let colour = |piece: &Piece| piece.entity.pack().map_or(Color32::RED, |pack| Color32::from_gray(pack.0 as u8));
+        let (image, rows) = layout.strip_image(&lanes, &capture.spans, 4_096, colour).unwrap();
+        assert_eq!((image.size, rows.len()), ([300, layout.sms], layout.sms));
+        let mut cells = 0;
+        layout.strips(&lanes, &capture.spans, |piece, share, place| {
+            let row = rows.iter().position(|row| row.y_range() == place.y_range()).unwrap();
+            let column = |x: f32| (f64::from(x - rect.left()) / FOLD_PX).round() as usize;
+            for x in column(place.left())..column(place.right()) {
+                assert_eq!(image.pixels[row * image.size[0] + x], colour(&piece).gamma_multiply(share));
+                cells += 1;
+            }
+        });
+        let painted = image.pixels.iter().filter(|pixel| **pixel != Color32::TRANSPARENT).count();
+        assert!(painted == cells && cells > 1_000, "{painted} of {cells}");
+        assert!(layout.strip_image(&lanes, &capture.spans, 200, colour).is_none(), "too wide for a picture");
+    }
 
     #[test]
     fn all_sms_are_in_sight_and_strips_hold_all_busy_time() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use egui::{RichText, ScrollArea, Sense, Ui, vec2};
+use egui::{RichText, ScrollArea, Sense, TextStyle, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 use engine::decision::{Choice, Subject};
 use engine::plan::{LaunchPlan, PrefillChunk};
@@ -16,8 +16,11 @@ use crate::window::selection::Selection;
 
 const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "why this tile"];
 
-/// Width from which every column has room, in units.
-const LEAST: f32 = 620.0;
+/// Widths of the columns before the last, and the least of that one, in units.
+const WIDTHS: [f32; 7] = [46.0, 36.0, 46.0, 34.0, 52.0, 72.0, 62.0];
+const LEAST_WHY: f32 = 110.0;
+/// Least height of a row.
+const ROW: f32 = 19.0;
 
 /// How rows are sorted and filtered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,12 +49,17 @@ struct Rows {
     order: Vec<usize>,
     /// The decision about the tile of each pack, by its place.
     whys: Vec<Option<u32>>,
+    /// The longest of the reasons: rows are as tall as it is.
+    longest: String,
 }
 
 impl Rows {
     fn of(shown: &Shown, by: &By, range: Option<(f64, f64)>) -> Self {
         let plan = Arc::clone(&shown.planned.plan);
-        Self { by: by.clone(), order: order(shown, by, range), whys: whys(&plan), plan }
+        let whys = whys(&plan);
+        let rules = whys.iter().flatten().filter_map(|why| plan.decisions.get(*why as usize)).map(|why| &why.rule);
+        let longest = rules.max_by_key(|rule| rule.len()).map(ToString::to_string).unwrap_or_default();
+        Self { by: by.clone(), order: order(shown, by, range), whys, longest, plan }
     }
 }
 
@@ -131,16 +139,20 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         }
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
-    // Where there is no room for the reason, it is scrolled to.
-    let width = ui.available_width().max(LEAST);
+    // The reason is wrapped into what the others leave of the width; where that is no room at all, it is scrolled to.
+    let others = WIDTHS.iter().map(|width| width + ui.spacing().item_spacing.x).sum::<f32>();
+    let width = ui.available_width().max(others + LEAST_WHY);
     ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| {
         ui.set_width(width);
-        table(ui, frame, shown, state, &rows);
+        let why = width - others - ui.spacing().scroll.allocated_width() - ui.spacing().item_spacing.x;
+        let galley =
+            ui.painter().layout(rows.longest.clone(), TextStyle::Small.resolve(ui.style()), frame.tokens.faint, why);
+        table(ui, frame, shown, (state, &rows), ROW.max(galley.size().y + 4.0));
     });
     state.rows = Some(rows);
 }
 
-fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows: &Rows) {
+fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (state, rows): (&mut State, &Rows), height: f32) {
     let plan = &shown.planned.plan;
     // A click on a text is one on its row.
     ui.style_mut().interaction.selectable_labels = false;
@@ -157,10 +169,10 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows:
             table = table.scroll_to_row(row, Some(egui::Align::Center));
         }
     }
-    for width in [50.0, 44.0, 52.0, 40.0, 56.0, 78.0, 72.0] {
-        table = table.column(Column::initial(width).at_least(36.0).clip(true));
+    for width in WIDTHS {
+        table = table.column(Column::exact(width).clip(true));
     }
-    let table = table.column(Column::remainder().at_least(40.0).clip(true)).auto_shrink(false);
+    let table = table.column(Column::remainder().at_least(LEAST_WHY).clip(true)).auto_shrink(false);
     table
         .header(20.0, |mut header| {
             for (column, title) in TITLES.into_iter().enumerate() {
@@ -178,7 +190,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows:
                 });
             }
         })
-        .body(|body| body.rows(19.0, rows.order.len(), |row| pack_row(row, frame, shown, rows)));
+        .body(|body| body.rows(height, rows.order.len(), |row| pack_row(row, frame, shown, rows)));
 }
 
 /// The decision about the tile of each pack, by its place.
@@ -242,7 +254,7 @@ fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &S
     row.col(|ui| {
         let why = rows.whys[at].and_then(|why| shown.planned.plan.decisions.get(why as usize));
         let text = why.map_or("not recorded", |why| why.rule.as_ref());
-        let label = ui.label(RichText::new(text).color(frame.tokens.faint));
+        let label = ui.add(egui::Label::new(RichText::new(text).small().color(frame.tokens.faint)).wrap());
         if let Some(why) = why {
             label.on_hover_text(why.sentence());
         }
