@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use cudarc::driver::{result, sys};
+use cudarc::driver::{DriverError, result, sys};
 
 use crate::compile::CompiledKernel;
 use crate::context::Context;
@@ -407,7 +407,8 @@ impl Function {
             let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
             value.programmaticStreamSerializationAllowed = 1;
             // SAFETY: the caller's promise.
-            return unsafe { self.launch_as(grid, threads, stream, p, (id, value)) };
+            let launched = unsafe { self.launch_as(grid, threads, stream, p, (id, value)) };
+            return self.module.context.checked(launched, "launching a kernel");
         }
         let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
         let shared = self.resources.shared_bytes;
@@ -418,7 +419,8 @@ impl Function {
         self.module.context.checked(launched, "launching a kernel")
     }
 
-    /// As [`Self::launch`], in clusters of `size` CTAs, of which `grid` is a multiple.
+    /// As [`Self::launch`], in clusters of `size` CTAs, of which `grid` is a multiple; [`KernelError::Unsupported`] where
+    /// the driver makes none of that size.
     ///
     /// # Safety
     /// As [`Self::launch`].
@@ -437,7 +439,14 @@ impl Function {
         value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: size, y: 1, z: 1 };
         let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
         // SAFETY: the caller's promise.
-        unsafe { self.launch_as(grid, threads, stream, p, (id, value)) }
+        let launched = unsafe { self.launch_as(grid, threads, stream, p, (id, value)) };
+        use sys::CUresult::{CUDA_ERROR_INVALID_CLUSTER_SIZE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
+        match launched {
+            Err(DriverError(CUDA_ERROR_INVALID_CLUSTER_SIZE | CUDA_ERROR_INVALID_VALUE | CUDA_ERROR_NOT_SUPPORTED)) => {
+                Err(KernelError::Unsupported(format!("clusters of {size} CTAs")))
+            }
+            launched => self.module.context.checked(launched, "launching clusters"),
+        }
     }
 
     /// As [`Self::launch`] with an attribute.
@@ -451,7 +460,7 @@ impl Function {
         stream: &Stream,
         p: &P,
         (id, value): (sys::CUlaunchAttributeID, sys::CUlaunchAttributeValue),
-    ) -> Result<(), KernelError> {
+    ) -> Result<(), DriverError> {
         let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
         let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
         let config = sys::CUlaunchConfig {
@@ -467,8 +476,7 @@ impl Function {
             numAttrs: 1,
         };
         // SAFETY: the driver copies configuration and parameter during the call; the rest is the caller's promise.
-        let launched =
-            unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, arguments.as_mut_ptr(), std::ptr::null_mut()) };
-        self.module.context.checked(launched.result(), "launching a kernel")
+        unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, arguments.as_mut_ptr(), std::ptr::null_mut()) }
+            .result()
     }
 }

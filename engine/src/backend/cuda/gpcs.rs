@@ -3,7 +3,7 @@
 //!
 //! Which SMs a GPC has is another matter on each GPU of a model, since each has other SMs that its maker has switched off.
 
-use kernels::{Compiler, Gpu, Places, Stream};
+use kernels::{Compiler, Gpu, KernelError, Places, Stream};
 
 /// CTAs of a cluster: small ones join SMs in ever other ways, large ones join many. The last is not made everywhere.
 const SIZES: [u32; 4] = [2, 4, 8, 16];
@@ -56,24 +56,35 @@ impl Joined {
     }
 }
 
-/// The GPC of each SM; empty where that cannot be found out, for whatever reason: nothing but a view hangs on it.
-pub(super) fn find(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Vec<u8> {
-    let Ok(places) = Places::new(gpu, compiler) else { return Vec::new() };
+/// The GPC of each SM; empty where the GPU makes no clusters, or they do not tell it.
+///
+/// # Errors
+/// Those of a GPU that is lost, or has no memory left.
+pub(super) fn find(gpu: &Gpu, compiler: &Compiler, stream: &Stream) -> Result<Vec<u8>, KernelError> {
+    let places = match Places::new(gpu, compiler) {
+        Ok(places) => places,
+        Err(KernelError::Unsupported(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
     let mut joined = Joined::new(gpu.info().sms as usize);
     let mut quiet = 0;
     for _ in 0..MOST {
         let mut is_new = false;
         for size in SIZES {
-            for cluster in places.clusters(size, stream).unwrap_or_default() {
+            let clusters = match places.clusters(size, stream) {
+                Err(KernelError::Unsupported(_)) => continue,
+                clusters => clusters?,
+            };
+            for cluster in clusters {
                 is_new |= joined.join(&cluster);
             }
         }
         quiet = if is_new { 0 } else { quiet + 1 };
         if quiet == QUIET {
-            return joined.gpcs();
+            return Ok(joined.gpcs());
         }
     }
-    Vec::new()
+    Ok(Vec::new())
 }
 
 #[cfg(test)]

@@ -183,6 +183,10 @@ impl Open {
         let traced_times = self.time(&traced, job)?;
         cancel.check()?;
         let (spans, lost) = self.trace(&traced, &lowered, job)?;
+        if self.known.gpcs.get().is_none() {
+            let found = gpcs::find(&self.gpu, &self.known.compiler, &self.stream).map_err(translate)?;
+            self.known.gpcs.get_or_init(|| found);
+        }
         let mut warnings = lowered.warnings.clone();
         if lost > 0 {
             warnings.push(Warning { text: format!("{lost} trace records were lost, and as many CTAs are missing") });
@@ -372,7 +376,7 @@ impl Open {
             clock_error_ns: Some(traced.clock_error),
             peak_bytes_per_s: self.known.device.hbm_bytes_per_s,
             calibrated: true,
-            gpcs: self.known.gpcs.get_or_init(|| gpcs::find(&self.gpu, &self.known.compiler, &self.stream)).clone(),
+            gpcs: self.known.gpcs.get().cloned().unwrap_or_default(),
         }
     }
 }
