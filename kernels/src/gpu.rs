@@ -431,6 +431,7 @@ impl Function {
         stream: &Stream,
         p: &P,
     ) -> Result<(), KernelError> {
+        use sys::CUresult::{CUDA_ERROR_INVALID_CLUSTER_SIZE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
         let larger = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
         // SAFETY: the function is loaded.
         let allowed = unsafe { result::function::set_function_attribute(self.raw, larger, 1) };
@@ -440,7 +441,6 @@ impl Function {
         let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
         // SAFETY: the caller's promise.
         let launched = unsafe { self.launch_as(grid, threads, stream, p, (id, value)) };
-        use sys::CUresult::{CUDA_ERROR_INVALID_CLUSTER_SIZE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
         match launched {
             Err(DriverError(CUDA_ERROR_INVALID_CLUSTER_SIZE | CUDA_ERROR_INVALID_VALUE | CUDA_ERROR_NOT_SUPPORTED)) => {
                 Err(KernelError::Unsupported(format!("clusters of {size} CTAs")))

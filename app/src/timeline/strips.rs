@@ -223,6 +223,29 @@ mod tests {
         assert!(Gpcs::of(&of[1..], sms).is_none() && Gpcs::of(&[], sms).is_none());
     }
 
+    #[test]
+    fn summaries_hold_every_span_once_in_order_and_are_no_longer_than_a_fold() {
+        let spec = engine::workload::parse_tree("1,10,2000_64,64,64", engine::workload::AttentionShape::default());
+        let planned = session::plan_spec(&spec.unwrap(), &PlanOptions::new(&engine::hw::builtin()[0])).unwrap();
+        let capture = session::simulate(&planned, &RunOptions::default(), &Cancel::default()).unwrap();
+        let lanes = Lanes::of(&capture);
+        let mut joined = 0;
+        for fold in [1, lanes.end / 50, lanes.end / 3, 2 * lanes.end] {
+            for lane in &lanes.lanes {
+                let (mut next, mut busy) = (lane.spans.start, 0);
+                lanes.summaries(&capture.spans, lane, &(0..lanes.end), fold, |piece| {
+                    assert_eq!(piece.first, next);
+                    assert!(piece.count == 1 || piece.end - piece.begin <= fold, "{piece:?} in {fold}");
+                    next += piece.count as usize;
+                    busy += piece.busy;
+                    joined += usize::from(piece.count > 1);
+                });
+                assert_eq!((next, busy), (lane.spans.end, lane.busy));
+            }
+        }
+        assert!(joined > 100, "{joined}");
+    }
+
     /// What is painted as a picture is what the rectangles are.
     #[test]
     fn the_picture_of_strips_has_the_rectangles_cell_by_cell() {

@@ -17,8 +17,8 @@ use crate::window::selection::Selection;
 const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "why this tile"];
 
 /// Widths of the columns before the last, and the least of that one, in units.
-const WIDTHS: [f32; 7] = [46.0, 36.0, 46.0, 34.0, 52.0, 72.0, 62.0];
-const LEAST_WHY: f32 = 110.0;
+const WIDTHS: [f32; 7] = [46.0, 36.0, 46.0, 34.0, 52.0, 84.0, 62.0];
+const LEAST_WHY: f32 = 190.0;
 /// Least height of a row.
 const ROW: f32 = 19.0;
 
