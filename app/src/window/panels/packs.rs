@@ -1,5 +1,6 @@
 //! The packs as a virtual table: rows, tile, how full it is, and why.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use egui::{RichText, ScrollArea, Sense, TextStyle, Ui, vec2};
@@ -16,9 +17,12 @@ use crate::window::selection::Selection;
 
 const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "why this tile"];
 
-/// Widths of the columns before the last, and the least of that one, in units.
+/// Widths of the columns before the last, in units; the least of that one with reasons, and with their letters.
 const WIDTHS: [f32; 7] = [46.0, 36.0, 46.0, 34.0, 52.0, 84.0, 62.0];
 const LEAST_WHY: f32 = 190.0;
+const LETTER: f32 = 24.0;
+/// Reasons that have letters.
+const LETTERS: &str = "abcdef";
 /// Least height of a row.
 const ROW: f32 = 19.0;
 
@@ -49,8 +53,16 @@ struct Rows {
     order: Vec<usize>,
     /// The decision about the tile of each pack, by its place.
     whys: Vec<Option<u32>>,
-    /// The longest of the reasons: rows are as tall as it is.
-    longest: String,
+    /// The reasons, each once.
+    reasons: Vec<String>,
+}
+
+/// How the reasons are shown: in the rows, which are as tall as the longest of them, or where there is no room for that
+/// by letters that stand over the table.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    height: f32,
+    by_letter: bool,
 }
 
 impl Rows {
@@ -58,8 +70,9 @@ impl Rows {
         let plan = Arc::clone(&shown.planned.plan);
         let whys = whys(&plan);
         let rules = whys.iter().flatten().filter_map(|why| plan.decisions.get(*why as usize)).map(|why| &why.rule);
-        let longest = rules.max_by_key(|rule| rule.len()).map(ToString::to_string).unwrap_or_default();
-        Self { by: by.clone(), order: order(shown, by, range), whys, longest, plan }
+        let reasons: BTreeSet<&str> = rules.map(AsRef::as_ref).collect();
+        let reasons = reasons.into_iter().map(ToOwned::to_owned).collect();
+        Self { by: by.clone(), order: order(shown, by, range), whys, reasons, plan }
     }
 }
 
@@ -139,20 +152,29 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         }
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
-    // The reason is wrapped into what the others leave of the width; where that is no room at all, it is scrolled to.
     let others = WIDTHS.iter().map(|width| width + ui.spacing().item_spacing.x).sum::<f32>();
-    let width = ui.available_width().max(others + LEAST_WHY);
+    let bar = ui.spacing().scroll.allocated_width() + ui.spacing().item_spacing.x;
+    let room = ui.available_width() - others - bar;
+    let by_letter = room < LEAST_WHY && rows.reasons.len() <= LETTERS.len();
+    if by_letter {
+        for (letter, reason) in LETTERS.chars().zip(&rows.reasons) {
+            let text = RichText::new(format!("{letter}: {reason}")).small().color(frame.tokens.faint);
+            ui.add(egui::Label::new(text).wrap());
+        }
+    }
+    let why = room.max(if by_letter { LETTER } else { LEAST_WHY });
+    let font = TextStyle::Small.resolve(ui.style());
+    let height = |reason: &String| ui.painter().layout(reason.clone(), font.clone(), frame.tokens.faint, why).size().y;
+    let tallest = rows.reasons.iter().filter(|_| !by_letter).map(height).fold(0.0, f32::max);
+    // Where there is no room for all columns, the last of them are scrolled to.
     ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| {
-        ui.set_width(width);
-        let why = width - others - ui.spacing().scroll.allocated_width() - ui.spacing().item_spacing.x;
-        let galley =
-            ui.painter().layout(rows.longest.clone(), TextStyle::Small.resolve(ui.style()), frame.tokens.faint, why);
-        table(ui, frame, shown, (state, &rows), ROW.max(galley.size().y + 4.0));
+        ui.set_width(others + bar + why);
+        table(ui, frame, shown, (state, &rows), Shape { height: ROW.max(tallest + 4.0), by_letter });
     });
     state.rows = Some(rows);
 }
 
-fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (state, rows): (&mut State, &Rows), height: f32) {
+fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (state, rows): (&mut State, &Rows), shape: Shape) {
     let plan = &shown.planned.plan;
     // A click on a text is one on its row.
     ui.style_mut().interaction.selectable_labels = false;
@@ -172,7 +194,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (state, rows): (&mut Sta
     for width in WIDTHS {
         table = table.column(Column::exact(width).clip(true));
     }
-    let table = table.column(Column::remainder().at_least(LEAST_WHY).clip(true)).auto_shrink(false);
+    let table = table.column(Column::remainder().at_least(LETTER).clip(true)).auto_shrink(false);
     table
         .header(20.0, |mut header| {
             for (column, title) in TITLES.into_iter().enumerate() {
@@ -182,6 +204,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (state, rows): (&mut Sta
                         (true, false) => " ^",
                         _ => "",
                     };
+                    let title = if shape.by_letter && column == TITLES.len() - 1 { "why" } else { title };
                     let text = RichText::new(format!("{title}{arrow}")).color(frame.tokens.faint);
                     if ui.add(egui::Button::new(text).frame(false)).clicked() {
                         state.by.descending = state.by.column == column && !state.by.descending;
@@ -190,7 +213,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (state, rows): (&mut Sta
                 });
             }
         })
-        .body(|body| body.rows(height, rows.order.len(), |row| pack_row(row, frame, shown, rows)));
+        .body(|body| body.rows(shape.height, rows.order.len(), |row| pack_row(row, frame, shown, (rows, shape))));
 }
 
 /// The decision about the tile of each pack, by its place.
@@ -226,7 +249,7 @@ fn prefill_chunk(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, chunk: &Pref
     });
 }
 
-fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, rows: &Rows) {
+fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, (rows, shape): (&Rows, Shape)) {
     let at = rows.order[row.index()];
     let pack = &shown.planned.plan.packs[at];
     let used = pack.queries_len * shown.planned.plan.shape.group();
@@ -253,7 +276,13 @@ fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &S
     row.col(|ui| _ = ui.label(pack.tokens.to_string()));
     row.col(|ui| {
         let why = rows.whys[at].and_then(|why| shown.planned.plan.decisions.get(why as usize));
-        let text = why.map_or("not recorded", |why| why.rule.as_ref());
+        let rule = why.map(|why| why.rule.as_ref());
+        let letter = |rule: &str| rows.reasons.iter().position(|own| own == rule).and_then(|at| LETTERS.get(at..=at));
+        let text = match rule {
+            Some(rule) if shape.by_letter => letter(rule).unwrap_or(rule),
+            Some(rule) => rule,
+            None => "not recorded",
+        };
         let label = ui.add(egui::Label::new(RichText::new(text).small().color(frame.tokens.faint)).wrap());
         if let Some(why) = why {
             label.on_hover_text(why.sentence());
