@@ -20,6 +20,12 @@ struct PulseParams {
 };
 static_assert(sizeof(PulseParams) == 16, "PulseParams is 16 bytes");
 
+struct PlaceParams {
+    u32* sms;   // the SM of each CTA
+    u64 nanos;  // the shortest stay of one
+};
+static_assert(sizeof(PlaceParams) == 16, "PlaceParams is 16 bytes");
+
 // 16-byte loads, eight in flight per thread.
 extern "C" __global__ void __launch_bounds__(512) packscope_read(const ReadParams p) {
     constexpr u32 kUnroll = 8;
@@ -180,5 +186,17 @@ extern "C" __global__ void packscope_pulse(const PulseParams p) {
     if (threadIdx.x == 0) {
         atomicMin(p.mark, start);
         atomicMax(p.mark + 1, end);
+    }
+}
+
+// Where each CTA runs. They stay for unequal times, so that SMs fall free in ever other orders, and clusters that come
+// later join SMs that no earlier one has joined.
+extern "C" __global__ void packscope_places(const PlaceParams p) {
+    if (threadIdx.x != 0) return;
+    u32 sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    p.sms[blockIdx.x] = sm;
+    u64 stay = p.nanos * (1 + (blockIdx.x * 2654435761u >> 29)), start = read_timer();
+    while (read_timer() - start < stay) {
     }
 }

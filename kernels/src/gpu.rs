@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use cudarc::driver::{result, sys};
+use cudarc::driver::{DriverError, result, sys};
 
 use crate::compile::CompiledKernel;
 use crate::context::Context;
@@ -402,34 +402,81 @@ impl Function {
         p: &P,
         programmatic: bool,
     ) -> Result<(), KernelError> {
-        let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
-        let shared = self.resources.shared_bytes;
-        let launched = if programmatic {
+        if programmatic {
             let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
             let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
             value.programmaticStreamSerializationAllowed = 1;
-            let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
-            let config = sys::CUlaunchConfig {
-                gridDimX: grid,
-                gridDimY: 1,
-                gridDimZ: 1,
-                blockDimX: threads,
-                blockDimY: 1,
-                blockDimZ: 1,
-                sharedMemBytes: shared,
-                hStream: stream.raw,
-                attrs: &raw mut attribute,
-                numAttrs: 1,
-            };
-            // SAFETY: the driver copies configuration and parameter during the call; the rest is the caller's promise.
-            unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, arguments.as_mut_ptr(), std::ptr::null_mut()) }
-                .result()
-        } else {
-            // SAFETY: the driver copies the parameter during the call; the rest is the caller's promise.
-            unsafe {
-                result::launch_kernel(self.raw, (grid, 1, 1), (threads, 1, 1), shared, stream.raw, &mut arguments)
-            }
+            // SAFETY: the caller's promise.
+            let launched = unsafe { self.launch_as(grid, threads, stream, p, (id, value)) };
+            return self.module.context.checked(launched, "launching a kernel");
+        }
+        let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
+        let shared = self.resources.shared_bytes;
+        // SAFETY: the driver copies the parameter during the call; the rest is the caller's promise.
+        let launched = unsafe {
+            result::launch_kernel(self.raw, (grid, 1, 1), (threads, 1, 1), shared, stream.raw, &mut arguments)
         };
         self.module.context.checked(launched, "launching a kernel")
+    }
+
+    /// As [`Self::launch`], in clusters of `size` CTAs, of which `grid` is a multiple; [`KernelError::Unsupported`] where
+    /// the driver makes none of that size.
+    ///
+    /// # Safety
+    /// As [`Self::launch`].
+    pub(crate) unsafe fn launch_clusters<P>(
+        &self,
+        grid: u32,
+        (threads, size): (u32, u32),
+        stream: &Stream,
+        p: &P,
+    ) -> Result<(), KernelError> {
+        use sys::CUresult::{CUDA_ERROR_INVALID_CLUSTER_SIZE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
+        let larger = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        // SAFETY: the function is loaded.
+        let allowed = unsafe { result::function::set_function_attribute(self.raw, larger, 1) };
+        self.module.context.checked(allowed, "allowing larger clusters")?;
+        let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+        value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: size, y: 1, z: 1 };
+        let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        // SAFETY: the caller's promise.
+        let launched = unsafe { self.launch_as(grid, threads, stream, p, (id, value)) };
+        match launched {
+            Err(DriverError(CUDA_ERROR_INVALID_CLUSTER_SIZE | CUDA_ERROR_INVALID_VALUE | CUDA_ERROR_NOT_SUPPORTED)) => {
+                Err(KernelError::Unsupported(format!("clusters of {size} CTAs")))
+            }
+            launched => self.module.context.checked(launched, "launching clusters"),
+        }
+    }
+
+    /// As [`Self::launch`] with an attribute.
+    ///
+    /// # Safety
+    /// As [`Self::launch`].
+    unsafe fn launch_as<P>(
+        &self,
+        grid: u32,
+        threads: u32,
+        stream: &Stream,
+        p: &P,
+        (id, value): (sys::CUlaunchAttributeID, sys::CUlaunchAttributeValue),
+    ) -> Result<(), DriverError> {
+        let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
+        let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: self.resources.shared_bytes,
+            hStream: stream.raw,
+            attrs: &raw mut attribute,
+            numAttrs: 1,
+        };
+        // SAFETY: the driver copies configuration and parameter during the call; the rest is the caller's promise.
+        unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, arguments.as_mut_ptr(), std::ptr::null_mut()) }
+            .result()
     }
 }

@@ -23,6 +23,7 @@ mod gpu;
 mod limits;
 mod lists;
 mod params;
+mod places;
 mod plan;
 mod spec;
 mod stop;
@@ -38,6 +39,7 @@ pub use error::KernelError;
 pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
 pub use limits::{Sweep, Values, fill_random, fill_random_part, mma_rate, random_value, read_time};
 pub use params::{ClockReading, TraceRecord};
+pub use places::Places;
 pub use plan::{
     CtaRoles, DecodeShape, Dtype, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows,
     Tile, Work,

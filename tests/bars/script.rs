@@ -12,6 +12,7 @@ use engine::units::{NodeIdx, counted, grouped};
 use engine::workload::{AttentionShape, BatchSpec, parse_tree};
 use packscope::samples;
 use packscope::window::command::Command;
+use packscope::window::commands::table::Action;
 use packscope::window::panel::Panel;
 use packscope::window::selection::Selection;
 
@@ -207,6 +208,7 @@ fn large(window: &Window, spec: &BatchSpec, (slices, bar): (usize, f64)) -> anyh
     let worst = views.first().map_or(0.0, |(cost, _)| *cost);
     let told: Vec<String> = views.iter().take(TOLD).map(|(cost, name)| format!("{name} {cost:.1}")).collect();
     let how = format!("median of {FRAMES} frames of the costliest view of {}: {}", views.len(), told.join(", "));
+    let moving = moves(window, &name)?;
     window.tell(Command::Show(Panel::Playback))?;
     window.ask(Ask::Play(true))?;
     let played = ms(median(&window.ask(Ask::Frames(FRAMES))?.frames));
@@ -218,8 +220,11 @@ fn large(window: &Window, spec: &BatchSpec, (slices, bar): (usize, f64)) -> anyh
         unit: "ms",
         how: format!("median of {FRAMES} frames with the grid of SMs"),
     };
-    let mut rows =
-        vec![playing, Row { what: format!("{name}: CPU of a frame"), figure: Some(worst), bar, unit: "ms", how }];
+    let mut rows = vec![
+        playing,
+        moving,
+        Row { what: format!("{name}: CPU of a frame"), figure: Some(worst), bar, unit: "ms", how },
+    ];
     if slices >= 10_000_000 {
         let opened = opened.took.as_secs_f64();
         rows.push(Row {
@@ -233,6 +238,36 @@ fn large(window: &Window, spec: &BatchSpec, (slices, bar): (usize, f64)) -> anyh
         rows.push(Row { what: format!("{name}: memory of a slice"), figure: Some(held), bar: 100.0, unit: "B", how });
     }
     Ok(rows)
+}
+
+/// Zooming in from the whole run and panning: nothing of the frame before is of use to the next.
+fn moves(window: &Window, name: &str) -> anyhow::Result<Row> {
+    window.tell(Command::Show(Panel::Timeline))?;
+    let (mut worst, mut whole) = (Duration::ZERO, 0.0);
+    for zoom in 0..=5 {
+        window.tell(Command::Act(Action::Fit))?;
+        for _ in 0..9 * zoom {
+            window.ask(Ask::Press(Modifiers::NONE, Key::W))?;
+        }
+        // Once to the left and once to the right of it, and as often as a median wants.
+        let mut costs = Vec::new();
+        for step in 0..FRAMES {
+            let key = [Key::W, Key::D, Key::A, Key::S][step % 4];
+            costs.extend(window.ask(Ask::Press(Modifiers::NONE, key))?.frames);
+        }
+        let cost = median(&costs);
+        if zoom == 0 {
+            whole = ms(cost);
+        }
+        worst = worst.max(cost);
+    }
+    Ok(Row {
+        what: format!("{name}: CPU of a frame of zooming and panning"),
+        figure: Some(ms(worst)),
+        bar: 16.0,
+        unit: "ms",
+        how: format!("median of {FRAMES} at the costliest of six zooms; {whole:.1} over the whole run"),
+    })
 }
 
 /// The views of what is shown, costliest first: the median of its frames, and its name.

@@ -259,7 +259,7 @@ fn a_device_in_its_ranges_runs_to_a_whole_capture() {
     let base = prop::sample::select(hw::names());
     let strategy = prop::sample::select(Launching::ANY_BATCH.to_vec());
     let case = |(draws, base, spec, strategy): (Vec<Draw>, &str, BatchSpec, Launching)| {
-        let base = Device { key: "fuzzed".to_owned(), ..hw::find(base).unwrap().clone() };
+        let base = Device { key: "fuzzed".to_owned(), gpcs: Vec::new(), ..hw::find(base).unwrap().clone() };
         let text = hw::to_ron(&drawn(&base, &draws)).unwrap();
         let device = hw::from_ron(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
         tried.set(tried.get() + schedulers().len());

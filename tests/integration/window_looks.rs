@@ -193,6 +193,37 @@ fn r_makes_the_selection_the_range_and_shift_f_unfolds_its_sm() {
 }
 
 #[test]
+fn sms_fold_into_their_gpcs_where_those_are_known_and_the_control_says_why_where_not() {
+    let mut window = open();
+    assert!(app(&mut window).shown().unwrap().simulated.as_ref().unwrap().gpcs.is_none());
+    window.get_by_label("by GPC").click();
+    window.run_steps(3);
+    act(&mut window, Action::Gpcs);
+    assert_eq!(window.query_all_by_label_contains("GPC 0").count(), 0, "nothing is known of this GPU");
+
+    send(&mut window, Command::Device("teaching-8sm".to_owned()));
+    window.run_steps(3);
+    window.get_by_label("by GPC").click();
+    window.run_steps(3);
+    let row = |window: &Window, name: &str| window.get_by_label_contains(name).rect();
+    let (first, second) = (row(&window, "GPC 0 · 4 SMs:"), row(&window, "GPC 1 · 4 SMs:"));
+    assert!(first.bottom() <= second.top() + 0.1 && first.height() > 20.0, "{first} {second}");
+    assert_eq!(window.query_all_by_label_contains("SM 3:").count(), 0);
+    // What is hovered is a CTA of one of its SMs; a key unfolds them, another one an SM.
+    window.hover_at(first.left_center() + egui::vec2(first.width() * 0.3, 0.0));
+    window.run_steps(3);
+    assert_eq!(app(&mut window).failure(Part::Panel(Panel::Timeline)), None);
+    window.key_press_modifiers(Modifiers::SHIFT, Key::G);
+    window.run_steps(3);
+    row(&window, "SM 3:");
+    act(&mut window, Action::Gpcs);
+    window.run_steps(2);
+    send(&mut window, Command::RevealSm(5));
+    window.run_steps(2);
+    assert!(height_of(&window, 5) >= NAMED, "who looks for an SM finds its lanes");
+}
+
+#[test]
 fn every_batch_can_be_folded_searched_and_looked_at() {
     let hybrid = BatchSpec::from_ron(packscope::samples::find("teach-10-hybrid").unwrap().text).unwrap();
     let empty = BatchSpec::empty(small().shape);
@@ -249,21 +280,26 @@ fn a_range_snaps_to_slices_so_that_it_measures_the_gap_between_them() {
     assert_eq!(app(&mut window).axis().range, Some((begin, until)));
 }
 
-/// Every corner of the lanes' meshes with its colour.
-fn corners(window: &Window) -> Vec<(Pos2, egui::Color32)> {
+/// Corners with their colours, and pictures: a picture of strips that has changed is another one.
+type Drawn = (Vec<(Pos2, egui::Color32)>, Vec<egui::TextureId>);
+
+/// Every corner of the lanes' meshes with its colour, and their pictures.
+fn corners(window: &Window) -> Drawn {
     let lanes = window.get_by_label_contains("SM 40:").rect();
     let meshes = window.output().shapes.iter().filter_map(|clipped| match &clipped.shape {
         egui::Shape::Mesh(mesh) if clipped.clip_rect.x_range() == lanes.x_range() => Some(mesh),
         _ => None,
     });
-    meshes.flat_map(|mesh| mesh.vertices.iter().map(|vertex| (vertex.pos, vertex.color))).collect()
+    let meshes: Vec<_> = meshes.collect();
+    let corners = meshes.iter().flat_map(|mesh| mesh.vertices.iter().map(|vertex| (vertex.pos, vertex.color)));
+    (corners.collect(), meshes.iter().map(|mesh| mesh.texture_id).collect())
 }
 
 #[test]
 fn what_is_drawn_follows_all_that_it_shows() {
     let mut window = open();
     let plain = corners(&window);
-    assert!(plain.len() > 100, "{}", plain.len());
+    assert!(plain.0.len() > 100, "{}", plain.0.len());
     let changes: [&[Command]; 5] = [
         &[Command::Select(Selection::Pack(PackIdx(0)))],
         &[Command::Act(Action::Colour)],
@@ -289,5 +325,5 @@ fn what_is_drawn_follows_all_that_it_shows() {
     act(&mut window, Action::Fit);
     act(&mut window, Action::Lower);
     window.run_steps(3);
-    assert!(corners(&window) == seen[0], "it is drawn as at first");
+    assert!(corners(&window).0 == seen[0].0, "it is drawn as at first");
 }

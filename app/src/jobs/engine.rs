@@ -95,13 +95,14 @@ impl Engine {
         events.into_iter().filter_map(|event| self.take(event)).collect()
     }
 
-    /// The same once a plan that was just asked for is made, where plans are quick; at once otherwise.
-    pub(crate) fn told_soon(&mut self) -> Vec<Told> {
+    /// The same once a plan that was just asked for is made, where plans are quick. Others are waited for until they are
+    /// slow by a frame that has `nothing_new` to show: it would take the cores that plan. At once otherwise.
+    pub(crate) fn told_soon(&mut self, nothing_new: bool) -> Vec<Told> {
         let Work::Planning(id) = self.work else { return Vec::new() };
         let is_quick = self.last.is_some_and(|last| last <= QUICK);
-        let end = self.began + QUICK;
+        let end = self.began + if nothing_new { SLOW } else { QUICK };
         let mut all = Vec::new();
-        while is_quick && self.work == Work::Planning(id) {
+        while (is_quick || nothing_new) && self.work == Work::Planning(id) {
             let Ok(event) = self.worker.events.recv_deadline(end) else { break };
             all.extend(self.take(event));
         }

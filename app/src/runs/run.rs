@@ -1,6 +1,6 @@
 //! A run with all that views draw of it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use engine::capture::{Capture, CounterSeries, Source, Spread};
@@ -9,6 +9,7 @@ use engine::plan::PlanDigest;
 
 use super::damage::{self, Damage};
 use super::headline;
+use crate::timeline::folds::Gpcs;
 use crate::timeline::gaps::Gaps;
 use crate::timeline::lanes::{Entity, Lanes};
 use crate::timeline::samples::Samples;
@@ -20,6 +21,8 @@ pub struct Run {
     pub capture: Capture,
     /// Its lanes.
     pub lanes: Lanes,
+    /// Its SMs by their GPCs, where those are known.
+    pub gpcs: Option<Arc<Gpcs>>,
     /// Bubbles in all.
     pub bubbles: BubbleReport,
     /// Each bubble with its cause, by SM, lane and begin.
@@ -42,6 +45,8 @@ pub struct Run {
 pub struct Told {
     /// How many CTAs it has, in words ([`damage::ctas`]).
     pub ctas: String,
+    /// See [`engine::plan::LaunchPlan::attention_ctas`].
+    pub attention_ctas: u64,
     /// Spans by what they stand for: prefill, decode, both, merge.
     pub roles: [u64; 4],
     /// Residency lanes of an SM.
@@ -70,6 +75,7 @@ impl Told {
         let sms = capture.provenance.sm_count;
         Self {
             ctas: damage::ctas(capture, damage),
+            attention_ctas: capture.plan.attention_ctas(),
             roles,
             slots_per_sm: capture.slots_per_sm(),
             traced: headline::traced(capture, damage),
@@ -97,6 +103,7 @@ impl Run {
             told: Told::of(&capture, &damage, &lanes),
             samples: capture.counters.iter().map(Samples::of).collect(),
             flow: OnceLock::new(),
+            gpcs: Gpcs::of(&capture.provenance.gpcs, capture.provenance.sm_count as usize).map(Arc::new),
             damage,
             lanes,
             bubbles,

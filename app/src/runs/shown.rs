@@ -8,7 +8,8 @@ use engine::capture::{Loaded, Source};
 use engine::metrics::{self, Differences, NodeTraffic, Traffic, Twin};
 use engine::plan::PlanDigest;
 use engine::session::{self, Planned};
-use engine::units::{NodeIdx, PackIdx};
+use engine::tile::Tile;
+use engine::units::{NodeIdx, PackIdx, Tokens};
 use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
@@ -39,6 +40,8 @@ pub struct Shown {
     pub differences: Option<Arc<Differences>>,
     /// Bytes by kind.
     pub traffic: Traffic,
+    /// What is told of the whole plan.
+    pub told: Told,
     /// Tokens read of each node.
     pub nodes: Vec<NodeTraffic>,
     /// Nodes by tokens that are read more than once, most first.
@@ -47,6 +50,31 @@ pub struct Shown {
     pub nodes_of_packs: Vec<NodeIdx>,
     /// The first pack of each tree node.
     pub first_packs: Vec<Option<PackIdx>>,
+}
+
+/// Sums over a whole plan, taken once: views tell them in each frame, and a trace of many layers has thousands of
+/// launches.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// See [`engine::plan::LaunchPlan::attention_ctas`].
+    pub attention_ctas: u64,
+    /// KV tokens that its packs read.
+    pub kv_tokens_read: Tokens,
+    /// KV tokens that the prefix tree holds.
+    pub unique_tokens: Tokens,
+    /// Its tiles with how many packs take each.
+    pub tiles: Vec<(Tile, u32)>,
+}
+
+impl Told {
+    fn of(planned: &Planned) -> Self {
+        Self {
+            attention_ctas: planned.plan.attention_ctas(),
+            kv_tokens_read: planned.plan.kv_tokens_read(),
+            unique_tokens: planned.tree.unique_tokens(),
+            tiles: planned.plan.tiles(),
+        }
+    }
 }
 
 impl Shown {
@@ -70,6 +98,7 @@ impl Shown {
         Self {
             plan_digest: run.as_ref().map_or_else(|| planned.plan.digest(), |run| run.plan_digest),
             traffic: metrics::traffic(&planned.plan, &planned.batch, &planned.tree),
+            told: Told::of(&planned),
             simulated,
             measured,
             differences: None,

@@ -67,6 +67,10 @@ impl Axis {
     /// Makes lanes taller by `factor`, with what is at height `y` staying there; lanes that all fit are as low as
     /// that asks for.
     pub fn stretch(&mut self, layout: &Layout, factor: f32, y: f32) {
+        // All GPCs are in sight, and no lane of them is told apart.
+        if layout.gpcs().is_some() {
+            return;
+        }
         let lane = (layout.lane * factor).min(TALLEST);
         let at = layout.position(y - layout.rect.top() + self.scroll);
         if lane <= layout.fitted {
@@ -81,6 +85,9 @@ impl Axis {
 
     /// Brings a lane into the middle, tall enough for the names of its CTAs.
     pub fn bring(&mut self, layout: &Layout, lane: usize) {
+        if layout.gpcs().is_some() {
+            return;
+        }
         let height = layout.lane.clamp(NAMED + 2.0, TALLEST);
         let taller = layout.with_lane(height);
         self.lane_height = (height > layout.fitted).then_some(height);

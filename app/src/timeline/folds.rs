@@ -7,6 +7,8 @@
 //!        [ CTA 13      ][ CTA 41 ]
 //! SM 2   ▒▒▒▒▒▒▒
 //! ```
+//!
+//! Or all SMs by their GPCs, where those are known: one strip for each.
 
 use std::collections::BTreeMap;
 
@@ -52,6 +54,44 @@ impl Folds {
     /// Whether all SMs are alike.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// SMs by their GPCs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpcs {
+    /// The GPC of each SM, and its place among those of that.
+    places: Vec<(usize, usize)>,
+    /// SMs of each.
+    sms: Vec<Vec<usize>>,
+}
+
+impl Gpcs {
+    /// From the GPC of each SM; none where there is not one for each of `sms`.
+    pub fn of(gpcs: &[u8], sms: usize) -> Option<Self> {
+        let count = gpcs.iter().map(|gpc| *gpc as usize + 1).max().filter(|_| gpcs.len() == sms)?;
+        let mut all = Self { places: Vec::with_capacity(sms), sms: vec![Vec::new(); count] };
+        for (sm, gpc) in gpcs.iter().enumerate() {
+            let own = &mut all.sms[*gpc as usize];
+            all.places.push((*gpc as usize, own.len()));
+            own.push(sm);
+        }
+        Some(all)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.sms.len()
+    }
+
+    /// SMs of one.
+    pub fn sms(&self, gpc: usize) -> &[usize] {
+        self.sms.get(gpc).map_or(&[], Vec::as_slice)
+    }
+
+    /// The GPC of an SM, and its place there.
+    pub fn place(&self, sm: usize) -> (usize, usize) {
+        self.places.get(sm).copied().unwrap_or_default()
     }
 }
 

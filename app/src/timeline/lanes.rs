@@ -159,6 +159,33 @@ impl Lanes {
         }
     }
 
+    /// The same for what is spread over cells, where many spans begin in each: whole summaries of the pyramid that are no
+    /// longer than a fold, and spans where none is.
+    pub fn summaries(&self, spans: &Spans, lane: &Lane, view: &Range<u64>, fold: u64, mut emit: impl FnMut(Piece)) {
+        let (begin, end) = (&spans.begin[lane.spans.clone()], &spans.end[lane.spans.clone()]);
+        let mut at = end.partition_point(|end| *end <= view.start);
+        let last = begin.partition_point(|begin| *begin < view.end);
+        // Neighbours are mostly of one size, so the search for the next begins with that of the one before.
+        let mut height = 0;
+        while at < last {
+            height = self::height(begin, at, fold, (height, lane.levels.len()));
+            let size = FAN.pow(height as u32);
+            let sum = match height.checked_sub(1) {
+                Some(level) => lane.levels[level][at / size],
+                None => leaf(spans, &self.entities, lane.spans.start + at),
+            };
+            emit(Piece {
+                begin: begin[at],
+                end: if size == 1 { end[at] } else { begin[at + size] },
+                first: lane.spans.start + at,
+                count: size as u32,
+                entity: sum.entity,
+                busy: sum.busy,
+            });
+            at += size;
+        }
+    }
+
     /// The block that starts at span `first`: past its last span, and its summary.
     fn block(&self, spans: &Spans, lane: &Lane, first: usize, fold: u64) -> (usize, Summary) {
         let mut sum = leaf(spans, &self.entities, first);
@@ -233,11 +260,35 @@ impl Lanes {
         (all, last)
     }
 
+    /// Spans of a lane within a range of time.
+    pub fn count(&self, spans: &Spans, lane: &Lane, range: &Range<u64>) -> usize {
+        let first = spans.end[lane.spans.clone()].partition_point(|end| *end <= range.start);
+        spans.begin[lane.spans.clone()].partition_point(|begin| *begin < range.end).saturating_sub(first)
+    }
+
     /// The span of `lane` at time `at`, in O(log n).
     pub fn hit(&self, spans: &Spans, lane: &Lane, at: u64) -> Option<usize> {
         let index = lane.spans.start + spans.end[lane.spans.clone()].partition_point(|end| *end <= at);
         (index < lane.spans.end && spans.begin[index] <= at).then_some(index)
     }
+}
+
+/// Levels up to the largest summary that begins at span `at` of a lane and is no longer than a fold, searched from
+/// `near`; zero is the span alone.
+fn height(begin: &[u64], at: usize, fold: u64, (near, levels): (usize, usize)) -> usize {
+    let limit = begin[at].saturating_add(fold);
+    let fits = |height: usize| {
+        let size = FAN.pow(height as u32);
+        at.is_multiple_of(size) && begin.get(at + size).is_some_and(|next| *next <= limit)
+    };
+    let mut height = near;
+    while height > 0 && !fits(height) {
+        height -= 1;
+    }
+    while height < levels && fits(height + 1) {
+        height += 1;
+    }
+    height
 }
 
 /// The longest summary that begins at `at` and folds whole.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use egui::{Color32, Mesh, Pos2, Rect, epaint::Vertex, epaint::WHITE_UV, pos2};
 use engine::capture::Spans;
 
-use crate::timeline::folds::{Folds, Row, Rows, STRIPS_BELOW};
+use crate::timeline::folds::{Folds, Gpcs, Row, Rows, STRIPS_BELOW};
 use crate::timeline::lanes::{FOLD_PX, Lane, Lanes, Piece};
 
 /// What part of a capture is on the screen.
@@ -27,6 +27,9 @@ const BETWEEN: f32 = 1.5;
 /// Tallest lane where all fit.
 const TALLEST_FITTED: f32 = 22.0;
 
+/// Tallest GPC.
+const TALLEST_GPC: f32 = 64.0;
+
 /// Lanes of a rectangle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
@@ -46,6 +49,8 @@ pub struct Layout {
     pub fitted: f32,
     /// Where some SMs are folded or unfolded by hand, the place of each.
     rows: Option<Arc<Rows>>,
+    /// Where SMs are folded into their GPCs: those.
+    gpcs: Option<Arc<Gpcs>>,
 }
 
 impl Layout {
@@ -68,23 +73,56 @@ impl Layout {
         };
         let fitted = fitted.min(TALLEST_FITTED);
         let rows = (!folds.is_empty()).then(|| Arc::new(Rows::new(folds, (sms, slots), (fitted, between))));
-        let layout = Self { rect, view, lane: fitted, gap: between, slots, sms, fitted, rows };
+        let layout = Self { rect, view, lane: fitted, gap: between, slots, sms, fitted, rows, gpcs: None };
         match view.lane_height {
             Some(height) => layout.with_lane(height.max(fitted)),
             None => layout,
         }
     }
 
+    /// Lays out one strip for each GPC; all of them are in sight, whatever the height of lanes was.
+    pub fn by_gpc(lanes: &Lanes, view: View, rect: Rect, gpcs: &Arc<Gpcs>) -> Self {
+        let all = Self::new(lanes, View { scroll: 0.0, lane_height: None, ..view }, rect);
+        Self { gap: BETWEEN, gpcs: Some(Arc::clone(gpcs)), ..all }
+    }
+
+    /// The GPCs that SMs are folded into, where they are.
+    pub fn gpcs(&self) -> Option<&Gpcs> {
+        self.gpcs.as_deref()
+    }
+
+    /// Height of a GPC with the free pixels under it.
+    fn gpc_height(&self, gpcs: &Gpcs) -> f32 {
+        (self.rect.height() / gpcs.count().max(1) as f32).min(TALLEST_GPC)
+    }
+
+    /// Lanes of each row that is on the screen: of an SM, or of all those of a GPC.
+    pub fn rows(&self) -> Vec<Vec<usize>> {
+        let of_sm = |sm: &usize| sm * self.slots..(sm + 1) * self.slots;
+        match &self.gpcs {
+            Some(gpcs) => (0..gpcs.count()).map(|gpc| gpcs.sms(gpc).iter().flat_map(of_sm).collect()).collect(),
+            None => self.visible().step_by(self.slots).map(|first| (first..first + self.slots).collect()).collect(),
+        }
+    }
+
     /// The same with lanes of another height.
     #[must_use]
     pub fn with_lane(&self, lane: f32) -> Self {
+        if self.gpcs.is_some() {
+            return self.clone();
+        }
         let gap = if lane > 4.0 { BETWEEN } else { self.gap };
         let rows = self.rows.as_ref().map(|rows| Arc::new(rows.with_lane(self.slots, lane, gap)));
         Self { lane, gap, rows, ..self.clone() }
     }
 
-    /// Where an SM lies, from the top of the first.
+    /// Where an SM lies, or the GPC that it is folded into, from the top of the first.
     pub fn row(&self, sm: usize) -> Row {
+        if let Some(gpcs) = &self.gpcs {
+            let (height, (gpc, _)) = (self.gpc_height(gpcs), gpcs.place(sm));
+            let lanes = gpcs.sms(gpc).len().max(1) * self.slots;
+            return Row { top: gpc as f32 * height, lane: (height - self.gap) / lanes as f32, height, is_strip: true };
+        }
         let alike = || {
             let height = self.lane * self.slots as f32 + self.gap;
             Row { top: sm as f32 * height, lane: self.lane, height, is_strip: self.lane < STRIPS_BELOW }
@@ -104,6 +142,10 @@ impl Layout {
 
     /// The SM at a distance from the top of the first, with how much of it lies above.
     pub fn position(&self, y: f32) -> f32 {
+        if let Some(gpcs) = &self.gpcs {
+            let gpc = (y / self.gpc_height(gpcs).max(1e-3)).max(0.0) as usize;
+            return gpcs.sms(gpc.min(gpcs.count().saturating_sub(1))).first().map_or(0.0, |sm| *sm as f32);
+        }
         let sm = match &self.rows {
             Some(rows) => rows.at(y),
             None => (y / self.row(0).height.max(1e-3)).max(0.0) as usize,
@@ -120,7 +162,7 @@ impl Layout {
 
     /// Whether lanes are too low to be told apart: an SM is then one strip, unless a hand has unfolded it.
     pub fn is_strips(&self) -> bool {
-        self.lane < STRIPS_BELOW
+        self.gpcs.is_some() || self.lane < STRIPS_BELOW
     }
 
     /// Whether the SM of a lane is one strip.
@@ -130,13 +172,17 @@ impl Layout {
 
     /// Height of all lanes.
     pub fn height(&self) -> f32 {
+        if let Some(gpcs) = &self.gpcs {
+            return gpcs.count() as f32 * self.gpc_height(gpcs);
+        }
         self.rows.as_ref().map_or_else(|| self.row(self.sms).top, |rows| rows.height())
     }
 
     /// Top of a lane.
     pub fn top(&self, lane: usize) -> f32 {
         let row = self.row_of(lane);
-        self.rect.top() - self.view.scroll + row.top + (lane % self.slots) as f32 * row.lane
+        let before = self.gpcs.as_ref().map_or(0, |gpcs| gpcs.place(lane / self.slots).1);
+        self.rect.top() - self.view.scroll + row.top + (before * self.slots + lane % self.slots) as f32 * row.lane
     }
 
     /// Lane at a height.
@@ -146,20 +192,31 @@ impl Layout {
             return None;
         }
         let sm = (self.position(inside) as usize).min(self.sms.saturating_sub(1));
+        if self.gpcs.is_some() {
+            return Some(sm * self.slots);
+        }
         let row = self.row(sm);
         let slot = ((inside - row.top) / row.lane).max(0.0) as usize;
         Some(sm * self.slots + slot.min(self.slots - 1))
     }
 
-    /// Lanes at a height: one, or all of an SM where that is a strip.
-    pub fn lanes_at(&self, y: f32) -> Range<usize> {
-        let Some(lane) = self.lane_at(y) else { return 0..0 };
-        let first = lane / self.slots * self.slots;
-        if self.is_strip(lane) { first..first + self.slots } else { lane..lane + 1 }
+    /// Lanes at a height: one, or all of an SM or of a GPC where that is a strip.
+    pub fn lanes_at(&self, y: f32) -> Vec<usize> {
+        let Some(lane) = self.lane_at(y) else { return Vec::new() };
+        let sm = lane / self.slots;
+        let of_sm = |sm: usize| sm * self.slots..(sm + 1) * self.slots;
+        match &self.gpcs {
+            Some(gpcs) => gpcs.sms(gpcs.place(sm).0).iter().flat_map(|sm| of_sm(*sm)).collect(),
+            None if self.is_strip(lane) => of_sm(sm).collect(),
+            None => vec![lane],
+        }
     }
 
     /// Lanes that are on the screen.
     pub fn visible(&self) -> Range<usize> {
+        if self.gpcs.is_some() {
+            return 0..self.sms * self.slots;
+        }
         let first = self.position(self.view.scroll.max(0.0)) as usize;
         let last = self.position(self.view.scroll.max(0.0) + self.rect.height()) as usize + 1;
         (first.min(self.sms) * self.slots)..(last.min(self.sms) * self.slots)
@@ -202,18 +259,23 @@ impl Layout {
         count
     }
 
-    /// One mesh of all rectangles, or of strips as strong as SMs are occupied; wide rectangles keep a dark edge so that
-    /// neighbours part.
+    /// One mesh of all rectangles, or of strips as strong as SMs are occupied.
     pub fn mesh(&self, lanes: &Lanes, spans: &Spans, colour: impl Fn(&Piece) -> Color32) -> (Mesh, usize) {
-        let mut mesh = Mesh::default();
+        let (mut mesh, pieces) = self.lane_mesh(lanes, spans, &colour);
         let strips = self.strips(lanes, spans, |piece, share, rect| {
             push(&mut mesh, rect, colour(&piece).gamma_multiply(share));
         });
+        (mesh, strips + pieces)
+    }
+
+    /// The same without strips; wide rectangles keep a dark edge so that neighbours part.
+    pub fn lane_mesh(&self, lanes: &Lanes, spans: &Spans, colour: impl Fn(&Piece) -> Color32) -> (Mesh, usize) {
+        let mut mesh = Mesh::default();
         let pieces = self.pieces(lanes, spans, |_, piece, rect| {
             let trimmed = if rect.width() > 4.0 { rect.with_max_x(rect.right() - 0.8) } else { rect };
             push(&mut mesh, trimmed, colour(&piece));
         });
-        (mesh, strips + pieces)
+        (mesh, pieces)
     }
 }
 

@@ -267,6 +267,7 @@ impl App {
 
     /// The logic pass: events of the worker, keys, files, commands.
     pub fn logic_pass(&mut self, ctx: &Context) {
+        let before = self.newest;
         for told in self.engine.told() {
             self.guarded(|app| app.take(told));
         }
@@ -299,7 +300,9 @@ impl App {
         for command in self.commands.take() {
             self.guarded(|app| app.apply(ctx, command));
         }
-        for told in self.engine.told_soon() {
+        // A frame without input, on the plan that the one before was painted with.
+        let nothing_new = before == self.newest && ctx.input(|input| input.events.is_empty());
+        for told in self.engine.told_soon(nothing_new) {
             self.guarded(|app| app.take(told));
         }
         self.guarded(Self::find_ctas);

@@ -45,6 +45,9 @@ pub(super) struct View {
     #[serde(default)]
     pub(super) selected: Selection,
     pub(super) by_tile: bool,
+    /// SMs are folded into their GPCs.
+    #[serde(default)]
+    pub(super) by_gpc: bool,
     pub(super) dark: bool,
     /// How large text and controls are.
     #[serde(default = "plain")]
@@ -230,6 +233,7 @@ mod tests {
             sources: Sources::Both,
             selected: Selection::None,
             by_tile: true,
+            by_gpc: true,
             dark: false,
             scale: 1.2,
             recent: vec![PathBuf::from("a.ron")],

@@ -28,6 +28,7 @@
 //! | `PLAN` | 1 | postcard of the launch plan, merge rounds and prefill in their places, decisions left out |
 //! | `PLCE` | 0 or 1 | postcard of the launches that have a share of the SMs or start programmatically; where none has, there is no such chunk |
 //! | `NCAL` | 0 or 1 | a byte; there where the simulator that made the capture is not fitted to its device |
+//! | `GPCS` | 0 or 1 | postcard of the GPC of each SM, a byte each; there where it is known |
 //! | `DCSN` | decisions / 1,024, rounded up | postcard of 1,024 decisions each |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
@@ -79,6 +80,7 @@ pub(super) const BATCH: Kind = *b"BTCH";
 pub(super) const PLAN: Kind = *b"PLAN";
 pub(super) const PLACEMENTS: Kind = *b"PLCE";
 pub(super) const NOT_CALIBRATED: Kind = *b"NCAL";
+pub(super) const GPCS: Kind = *b"GPCS";
 pub(super) const DECISIONS: Kind = *b"DCSN";
 pub(super) const ROUNDS: Kind = *b"RNDS";
 pub(super) const PREFILL: Kind = *b"PREF";
@@ -144,6 +146,9 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     }
     if !capture.provenance.calibrated {
         out.value(NOT_CALIBRATED, 0, &true)?;
+    }
+    if !capture.provenance.gpcs.is_empty() {
+        out.value(GPCS, 0, &capture.provenance.gpcs)?;
     }
     for (number, decisions) in capture.plan.decisions.chunks(DECISIONS_PER_CHUNK).enumerate() {
         out.value(DECISIONS, number as u32, &decisions)?;

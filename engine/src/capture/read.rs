@@ -16,7 +16,7 @@ use std::path::Path;
 use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
-    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, HEADER, KERNELS, MAGIC, META, Meta, NOT_CALIBRATED,
+    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, GPCS, HEADER, KERNELS, MAGIC, META, Meta, NOT_CALIBRATED,
     PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
 };
 use super::fit::{
@@ -102,8 +102,9 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
         .or_missing(WARNINGS, &format!("{} warnings", meta.warnings), |fields| fields.list_of(meta.warnings.into()));
     // What damage leaves of the chunk says as much as the whole.
     let calibrated = !chunks.promises(NOT_CALIBRATED);
+    let gpcs = read_gpcs(&mut chunks, meta.provenance.sm_count);
     let mut capture = Capture {
-        provenance: Provenance { calibrated, ..meta.provenance.clone() },
+        provenance: Provenance { calibrated, gpcs, ..meta.provenance.clone() },
         batch,
         plan,
         times: meta.times.clone(),
@@ -218,6 +219,17 @@ fn read_placements(chunks: &mut Chunks<'_>, plan: &mut LaunchPlan) {
             placements_fit(&placements, plan).map(|()| placements)
         });
     plan.place(&placements);
+}
+
+/// The GPC of each SM, where the file tells it.
+fn read_gpcs(chunks: &mut Chunks<'_>, sms: u32) -> Vec<u8> {
+    if !chunks.promises(GPCS) {
+        return Vec::new();
+    }
+    chunks.or_missing(GPCS, "the GPC of each SM", |fields| {
+        let gpcs: Vec<u8> = fields.list_of(sms.into())?;
+        Ok(gpcs)
+    })
 }
 
 /// The fields of a plan in the order of its type.

@@ -87,6 +87,7 @@ fn small() -> Capture {
             clock_error_ns: None,
             peak_bytes_per_s: 1,
             calibrated: true,
+            gpcs: Vec::new(),
         },
         batch: parse_tree("1,2_32,32", shape).unwrap(),
         plan,
@@ -468,6 +469,21 @@ fn a_capture_keeps_that_nobody_calibrated_its_simulator() {
     let at = bytes.windows(4).position(|kind| kind == file::NOT_CALIBRATED).unwrap();
     bytes[at + 24] ^= 1;
     assert!(!from_bytes(&bytes).unwrap().capture.provenance.calibrated, "damage makes no figure better");
+}
+
+/// Which SMs are of one GPC has a chunk where it is known; other captures have the bytes of before.
+#[test]
+fn a_capture_keeps_the_gpc_of_each_sm() {
+    let chunk = |bytes: &[u8]| bytes.windows(4).position(|kind| kind == file::GPCS);
+    assert_eq!(chunk(&to_bytes(&small()).unwrap()), None);
+    let mut capture = small();
+    capture.provenance.gpcs = (0..capture.provenance.sm_count).map(|sm| sm as u8 % 2).collect();
+    let mut bytes = to_bytes(&capture).unwrap();
+    assert_eq!(from_bytes(&bytes).unwrap(), Loaded { capture, missing: Vec::new(), losses: Losses::default() });
+    let at = chunk(&bytes).unwrap();
+    bytes[at + 24] ^= 1;
+    let loaded = from_bytes(&bytes).unwrap();
+    assert!(loaded.capture.provenance.gpcs.is_empty() && loaded.missing.len() == 1, "{:?}", loaded.missing);
 }
 
 /// [`small`] with a share of the SMs, and a merge that starts beside the launch before it.

@@ -92,6 +92,9 @@ pub struct Provenance {
     /// a chunk of its own.
     #[serde(skip, default = "yes")]
     pub calibrated: bool,
+    /// The GPC of each SM, by SM; empty where it is unknown. In a file it has a chunk of its own.
+    #[serde(skip)]
+    pub gpcs: Vec<u8>,
 }
 
 fn yes() -> bool {

@@ -25,6 +25,10 @@ pub struct Device {
     pub compute_capability: (u8, u8),
     /// Streaming multiprocessors.
     pub sm_count: u32,
+    /// The GPC of each SM, by SM, where that is a matter of the model: of a real GPU it is one of each piece, which has
+    /// SMs of its own switched off, and is found where it runs. Empty where it is unknown.
+    #[serde(default)]
+    pub gpcs: Vec<u8>,
     /// Shared memory of one SM.
     pub shared_per_sm: Bytes,
     /// Largest dynamic shared memory of one CTA.
@@ -348,6 +352,9 @@ impl Device {
         }
         if let Some(figure) = super::figures(self).into_iter().find(|figure| !figure.holds()) {
             return wrong(figure.to_string());
+        }
+        if !self.gpcs.is_empty() && self.gpcs.len() != self.sm_count as usize {
+            return wrong(format!("gpcs names {} SMs, but there are {}", self.gpcs.len(), self.sm_count));
         }
         if self.kernels.is_empty() {
             return wrong("kernels is empty, but must name at least one".to_owned());

@@ -154,6 +154,7 @@ impl List {
             calibrated: _,
             compute_capability: (major, minor),
             sm_count,
+            gpcs: _,
             shared_per_sm,
             shared_per_cta,
             shared_reserved_per_cta,

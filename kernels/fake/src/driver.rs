@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
 
 use crate::kernels;
-use crate::state::{Code, INVALID_VALUE, Kind, OUT_OF_MEMORY, SUCCESS, State, call, give_back, with};
+use crate::state::{Code, INVALID_VALUE, Kind, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, State, call, give_back, with};
 
 /// Names of the loaded kernels; a function is the place of its name, from one.
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -367,6 +367,17 @@ unsafe extern "C" fn cuLaunchKernel(
         // SAFETY: all our kernels take one structure by value, the one that its name stands for.
         unsafe { kernels::run(state, &name, grid, *params) }
     })
+}
+
+/// Launches with an attribute, such as clusters, are none that this GPU makes.
+#[unsafe(no_mangle)]
+extern "C" fn cuLaunchKernelEx(
+    _config: *const c_void,
+    _function: usize,
+    _params: *mut *mut c_void,
+    _extra: *mut *mut c_void,
+) -> Code {
+    call(|_| NOT_SUPPORTED)
 }
 
 /// The map is of no use to anybody here.

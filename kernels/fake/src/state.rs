@@ -11,6 +11,7 @@ pub(crate) const INVALID_VALUE: Code = 1;
 pub(crate) const OUT_OF_MEMORY: Code = 2;
 pub(crate) const NOT_READY: Code = 600;
 pub(crate) const ILLEGAL_ADDRESS: Code = 700;
+pub(crate) const NOT_SUPPORTED: Code = 801;
 
 /// Of an H200, bytes.
 const MEMORY: u64 = 143_771 << 20;

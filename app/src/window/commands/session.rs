@@ -78,6 +78,7 @@ impl App {
         self.states.timeline.marks = view.marks;
         self.states.timeline.sources = view.sources;
         self.by_tile = view.by_tile;
+        self.states.timeline.by_gpc = view.by_gpc;
         if let Some(layout) = view.layout {
             self.dock = layout;
         }
@@ -117,6 +118,7 @@ impl App {
             sources: self.later.map_or(self.states.timeline.sources, |later| later.sources),
             selected: self.later.map_or(self.selected, |later| later.selected),
             by_tile: self.by_tile,
+            by_gpc: self.states.timeline.by_gpc,
             scale: self.scale,
             recent: self.recent.clone(),
             row_devices: self.rows.devices.clone(),

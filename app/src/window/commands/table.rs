@@ -27,6 +27,8 @@ pub enum Action {
     Range,
     /// Fold or unfold the SM of the selection.
     Fold,
+    /// Fold SMs into their GPCs, or all of these into their SMs again.
+    Gpcs,
     /// Search nodes, packs, CTAs and bubbles.
     Search,
     /// Find an SM.
@@ -243,6 +245,7 @@ pub const COMMANDS: &[Entry] = &[
     ),
     entry(Action::Range, "Timeline", "Make the selection the range", Some((PLAIN, Key::R))),
     entry(Action::Fold, "Timeline", "Fold or unfold the SM of the selection", Some((SHIFT, Key::F))),
+    entry(Action::Gpcs, "Timeline", "Fold SMs into their GPCs, or unfold all", Some((SHIFT, Key::G))),
     entry(Action::Search, "Timeline", "Search nodes, packs, CTAs, bubbles; also with /", Some((CTRL, Key::F))),
     entry(Action::FindSm, "Timeline", "Find an SM", Some((CTRL, Key::P))),
     entry(Action::LookBack, "Timeline", "Where I looked before", Some((Modifiers::ALT, Key::ArrowLeft))),

@@ -91,11 +91,11 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
     derived(ui, "requests", grouped(shown.planned.batch.requests().len() as u64));
     derived(ui, "tree nodes", grouped(shown.planned.tree.nodes.len() as u64));
     derived(ui, "packs", grouped(plan.packs.len() as u64));
-    derived(ui, "attention CTAs", grouped(plan.attention_ctas()));
+    derived(ui, "attention CTAs", grouped(shown.told.attention_ctas));
     derived(ui, "launches", plan.launches.len().to_string());
     hybrid(ui, frame, shown);
-    derived(ui, "KV tokens read", plan.kv_tokens_read().to_string());
-    derived(ui, "unique KV tokens", shown.planned.tree.unique_tokens().to_string());
+    derived(ui, "KV tokens read", shown.told.kv_tokens_read.to_string());
+    derived(ui, "unique KV tokens", shown.told.unique_tokens.to_string());
     for run in shown.runs(Sources::Both) {
         run_part(ui, frame, run);
     }
@@ -104,8 +104,8 @@ fn overview(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown) {
         derived(ui, "simulated over measured", off);
     }
     ui.add_space(6.0);
-    for (tile, packs) in plan.tiles() {
-        derived(ui, &format!("tile {tile}"), counted(u64::from(packs), "pack"));
+    for (tile, packs) in &shown.told.tiles {
+        derived(ui, &format!("tile {tile}"), counted(u64::from(*packs), "pack"));
     }
     ui.add_space(8.0);
     let hint = "Select a node, a pack or a CTA in any view: the chain from prefix to bytes shows here, with the decisions behind it.";

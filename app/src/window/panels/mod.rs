@@ -7,6 +7,7 @@ pub mod decisions;
 pub mod differences;
 pub mod figures;
 pub mod inspector;
+mod lanes;
 pub mod log;
 pub mod memory;
 pub mod packs;

@@ -1,8 +1,9 @@
 //! The packs as a virtual table: rows, tile, how full it is, and why.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use egui::{RichText, ScrollArea, Sense, Ui, vec2};
+use egui::{RichText, ScrollArea, Sense, TextStyle, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 use engine::decision::{Choice, Subject};
 use engine::plan::{LaunchPlan, PrefillChunk};
@@ -16,8 +17,14 @@ use crate::window::selection::Selection;
 
 const TITLES: [&str; 8] = ["pack", "node", "queries", "rows", "tile", "rows used", "KV tokens", "why this tile"];
 
-/// Width from which every column has room, in units.
-const LEAST: f32 = 620.0;
+/// Widths of the columns before the last, in units; the least of that one with reasons, and with their letters.
+const WIDTHS: [f32; 7] = [46.0, 36.0, 46.0, 34.0, 52.0, 84.0, 62.0];
+const LEAST_WHY: f32 = 190.0;
+const LETTER: f32 = 24.0;
+/// Reasons that have letters.
+const LETTERS: &str = "abcdef";
+/// Least height of a row.
+const ROW: f32 = 19.0;
 
 /// How rows are sorted and filtered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,12 +53,26 @@ struct Rows {
     order: Vec<usize>,
     /// The decision about the tile of each pack, by its place.
     whys: Vec<Option<u32>>,
+    /// The reasons, each once.
+    reasons: Vec<String>,
+}
+
+/// How the reasons are shown: in the rows, which are as tall as the longest of them, or where there is no room for that
+/// by letters that stand over the table.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    height: f32,
+    by_letter: bool,
 }
 
 impl Rows {
     fn of(shown: &Shown, by: &By, range: Option<(f64, f64)>) -> Self {
         let plan = Arc::clone(&shown.planned.plan);
-        Self { by: by.clone(), order: order(shown, by, range), whys: whys(&plan), plan }
+        let whys = whys(&plan);
+        let rules = whys.iter().flatten().filter_map(|why| plan.decisions.get(*why as usize)).map(|why| &why.rule);
+        let reasons: BTreeSet<&str> = rules.map(AsRef::as_ref).collect();
+        let reasons = reasons.into_iter().map(ToOwned::to_owned).collect();
+        Self { by: by.clone(), order: order(shown, by, range), whys, reasons, plan }
     }
 }
 
@@ -122,7 +143,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
                 .desired_width(140.0);
             ui.add(filter);
         }
-        let ctas = plan.attention_ctas();
+        let ctas = shown.told.attention_ctas;
         let packs = counted(plan.packs.len() as u64, "pack");
         let mut text = format!("{} of {packs} · {}", grouped(rows.order.len() as u64), counted(ctas, "attention CTA"));
         if let Some((from, to)) = state.range {
@@ -131,16 +152,29 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         }
         ui.label(RichText::new(text).color(frame.tokens.faint));
     });
-    // Where there is no room for the reason, it is scrolled to.
-    let width = ui.available_width().max(LEAST);
+    let others = WIDTHS.iter().map(|width| width + ui.spacing().item_spacing.x).sum::<f32>();
+    let bar = ui.spacing().scroll.allocated_width() + ui.spacing().item_spacing.x;
+    let room = ui.available_width() - others - bar;
+    let by_letter = room < LEAST_WHY && rows.reasons.len() <= LETTERS.len();
+    if by_letter {
+        for (letter, reason) in LETTERS.chars().zip(&rows.reasons) {
+            let text = RichText::new(format!("{letter}: {reason}")).small().color(frame.tokens.faint);
+            ui.add(egui::Label::new(text).wrap());
+        }
+    }
+    let why = room.max(if by_letter { LETTER } else { LEAST_WHY });
+    let font = TextStyle::Small.resolve(ui.style());
+    let height = |reason: &String| ui.painter().layout(reason.clone(), font.clone(), frame.tokens.faint, why).size().y;
+    let tallest = rows.reasons.iter().filter(|_| !by_letter).map(height).fold(0.0, f32::max);
+    // Where there is no room for all columns, the last of them are scrolled to.
     ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| {
-        ui.set_width(width);
-        table(ui, frame, shown, state, &rows);
+        ui.set_width(others + bar + why);
+        table(ui, frame, shown, (state, &rows), Shape { height: ROW.max(tallest + 4.0), by_letter });
     });
     state.rows = Some(rows);
 }
 
-fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows: &Rows) {
+fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (state, rows): (&mut State, &Rows), shape: Shape) {
     let plan = &shown.planned.plan;
     // A click on a text is one on its row.
     ui.style_mut().interaction.selectable_labels = false;
@@ -157,10 +191,10 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows:
             table = table.scroll_to_row(row, Some(egui::Align::Center));
         }
     }
-    for width in [50.0, 44.0, 52.0, 40.0, 56.0, 78.0, 72.0] {
-        table = table.column(Column::initial(width).at_least(36.0).clip(true));
+    for width in WIDTHS {
+        table = table.column(Column::exact(width).clip(true));
     }
-    let table = table.column(Column::remainder().at_least(40.0).clip(true)).auto_shrink(false);
+    let table = table.column(Column::remainder().at_least(LETTER).clip(true)).auto_shrink(false);
     table
         .header(20.0, |mut header| {
             for (column, title) in TITLES.into_iter().enumerate() {
@@ -170,6 +204,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows:
                         (true, false) => " ^",
                         _ => "",
                     };
+                    let title = if shape.by_letter && column == TITLES.len() - 1 { "why" } else { title };
                     let text = RichText::new(format!("{title}{arrow}")).color(frame.tokens.faint);
                     if ui.add(egui::Button::new(text).frame(false)).clicked() {
                         state.by.descending = state.by.column == column && !state.by.descending;
@@ -178,7 +213,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State, rows:
                 });
             }
         })
-        .body(|body| body.rows(19.0, rows.order.len(), |row| pack_row(row, frame, shown, rows)));
+        .body(|body| body.rows(shape.height, rows.order.len(), |row| pack_row(row, frame, shown, (rows, shape))));
 }
 
 /// The decision about the tile of each pack, by its place.
@@ -214,7 +249,7 @@ fn prefill_chunk(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, chunk: &Pref
     });
 }
 
-fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, rows: &Rows) {
+fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &Shown, (rows, shape): (&Rows, Shape)) {
     let at = rows.order[row.index()];
     let pack = &shown.planned.plan.packs[at];
     let used = pack.queries_len * shown.planned.plan.shape.group();
@@ -241,8 +276,14 @@ fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &S
     row.col(|ui| _ = ui.label(pack.tokens.to_string()));
     row.col(|ui| {
         let why = rows.whys[at].and_then(|why| shown.planned.plan.decisions.get(why as usize));
-        let text = why.map_or("not recorded", |why| why.rule.as_ref());
-        let label = ui.label(RichText::new(text).color(frame.tokens.faint));
+        let rule = why.map(|why| why.rule.as_ref());
+        let letter = |rule: &str| rows.reasons.iter().position(|own| own == rule).and_then(|at| LETTERS.get(at..=at));
+        let text = match rule {
+            Some(rule) if shape.by_letter => letter(rule).unwrap_or(rule),
+            Some(rule) => rule,
+            None => "not recorded",
+        };
+        let label = ui.add(egui::Label::new(RichText::new(text).small().color(frame.tokens.faint)).wrap());
         if let Some(why) = why {
             label.on_hover_text(why.sentence());
         }

@@ -83,10 +83,13 @@ fn name(launch: &Launch) -> String {
 /// The columns of launches: one after all that it waits for.
 fn columns(plan: &LaunchPlan) -> Vec<usize> {
     let mut columns: Vec<usize> = Vec::with_capacity(plan.launches.len());
-    for (at, launch) in plan.launches.iter().enumerate() {
-        let before = (0..at)
-            .filter(|other| plan.launches[*other].stream == launch.stream || launch.after.contains(&(*other as u32)));
-        columns.push(before.map(|other| columns[other] + 1).max().unwrap_or(0));
+    // Of the launches of a stream the last stands farthest to the right.
+    let mut free = vec![0; streams(plan)];
+    for launch in &plan.launches {
+        let after = launch.after.iter().filter_map(|other| columns.get(*other as usize)).map(|column| column + 1);
+        let column = after.fold(free[launch.stream as usize], usize::max);
+        free[launch.stream as usize] = column + 1;
+        columns.push(column);
     }
     columns
 }
@@ -113,7 +116,14 @@ fn diagram(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, state: &mut State) {
         let at = pos2(rect.left() + 6.0, rect.top() + (stream as f32 + 0.5) * STREAM + 2.0);
         painter.text(at, Align2::LEFT_CENTER, format!("stream {stream}"), FontId::proportional(11.0), t.faint);
     }
+    // A trace of many layers has thousands of launches, of which few are in sight.
+    let seen = painter.clip_rect();
     for (at, (launch, place)) in plan.launches.iter().zip(&places).enumerate() {
+        let arrows = launch.after.iter().filter_map(|before| places.get(*before as usize));
+        let reach = arrows.fold(*place, |reach, before| reach.union(*before));
+        if !reach.expand(LAUNCH).intersects(seen) {
+            continue;
+        }
         for before in launch.after.iter().filter_map(|before| places.get(*before as usize)) {
             arrow(&painter, before.right_center(), place.left_center(), t.faint);
         }

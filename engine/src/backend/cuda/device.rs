@@ -30,6 +30,7 @@ pub(super) fn describe(info: &GpuInfo, compiler: &Compiler) -> Result<Device> {
         calibrated: false,
         compute_capability: (info.capability.0 as u8, info.capability.1 as u8),
         sm_count: info.sms,
+        gpcs: Vec::new(),
         shared_per_sm: Bytes(u64::from(info.shared_per_sm)),
         shared_per_cta: Bytes(u64::from(info.shared_per_cta)),
         registers_per_sm: info.registers_per_sm,

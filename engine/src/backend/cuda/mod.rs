@@ -16,6 +16,7 @@ mod count;
 mod course;
 mod device;
 mod fold;
+mod gpcs;
 mod limits;
 mod lower;
 mod owner;
@@ -24,6 +25,7 @@ mod trace;
 pub use limits::Limits;
 pub use owner::Cuda;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -66,6 +68,8 @@ struct Known {
     compiler: Compiler,
     device: Device,
     clock_step: Nanos,
+    /// The GPC of each SM, once a run has asked for it; empty where that is unknown.
+    gpcs: OnceCell<Vec<u8>>,
 }
 
 /// The open GPU, and the buffers that runs share.
@@ -179,6 +183,10 @@ impl Open {
         let traced_times = self.time(&traced, job)?;
         cancel.check()?;
         let (spans, lost) = self.trace(&traced, &lowered, job)?;
+        if self.known.gpcs.get().is_none() {
+            let found = gpcs::find(&self.gpu, &self.known.compiler, &self.stream).map_err(translate)?;
+            self.known.gpcs.get_or_init(|| found);
+        }
         let mut warnings = lowered.warnings.clone();
         if lost > 0 {
             warnings.push(Warning { text: format!("{lost} trace records were lost, and as many CTAs are missing") });
@@ -368,6 +376,7 @@ impl Open {
             clock_error_ns: Some(traced.clock_error),
             peak_bytes_per_s: self.known.device.hbm_bytes_per_s,
             calibrated: true,
+            gpcs: self.known.gpcs.get().cloned().unwrap_or_default(),
         }
     }
 }

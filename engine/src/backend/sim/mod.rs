@@ -111,5 +111,6 @@ fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
         clock_error_ns: None,
         peak_bytes_per_s: device.hbm_bytes_per_s,
         calibrated: device.calibrated,
+        gpcs: device.gpcs.clone(),
     }
 }

@@ -4,6 +4,9 @@
 mod add;
 mod model;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
 use egui::{Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, vec2};
 use engine::units::counted;
 
@@ -17,6 +20,7 @@ use crate::timeline::colour::entity_colour;
 use crate::timeline::layout::{Layout, View};
 use crate::window::command::Command;
 use crate::window::frame::Frame;
+use crate::window::panels::lanes::Painted;
 use crate::window::panels::parts::{empty, no_run};
 
 /// Width of the figures beside the lanes.
@@ -35,6 +39,18 @@ pub struct State {
     open: Option<String>,
     /// Path of the capture that is to be a row.
     path: String,
+    /// The lanes of each row as they were painted last.
+    drawn: BTreeMap<String, Drawn>,
+}
+
+/// The lanes of a row, and all that they were made from.
+#[derive(Clone, Debug)]
+struct Drawn {
+    run: Weak<Run>,
+    layout: Layout,
+    /// Dark or light, and whether colours mean tiles.
+    colours: (bool, bool),
+    lanes: Painted,
 }
 
 /// Draws the panel, on the axis of the timeline.
@@ -58,6 +74,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, axis: &mut Axis) 
         frame.send(Command::CompareOnce);
     }
     let rows = rows(frame);
+    state.drawn.retain(|name, _| rows.iter().any(|row| row.way.name == *name));
     if rows.is_empty() {
         empty(ui, frame.tokens, "Serial, streams and fused, and all schedulers, side by side on this batch.");
         return;
@@ -105,7 +122,14 @@ fn row(
         if let Ok(way) = &way.outcome {
             let place = place.with_min_x(beside.right() + 6.0);
             let name = rows[at].way.name.as_str();
-            lanes(ui, frame, (name, &way.run), (view, axis, makespan(&rows[at].way).map_or(0, |time| time.0)), place);
+            lanes(
+                ui,
+                frame,
+                &mut state.drawn,
+                (name, &way.run),
+                (view, axis, makespan(&rows[at].way).map_or(0, |time| time.0)),
+                place,
+            );
         }
         if let (Some(base), Ok(way), true) = (base, &way.outcome, state.open.as_ref() == Some(&rows[at].way.name)) {
             apart(ui, frame, way, base);
@@ -156,7 +180,7 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, (base
         ui.label(small(text)).on_hover_text(headline::TRACED);
         ui.label(small(format!("of {about}")));
     }
-    let ctas = counted(run.capture.plan.attention_ctas(), "attention CTA");
+    let ctas = counted(run.told.attention_ctas, "attention CTA");
     let text = format!("busy {} · {} issued · {ctas}", run.busy(0), way.traffic.issued());
     ui.label(small(text)).on_hover_text(run.damage.of_spans().unwrap_or_default());
 }
@@ -231,7 +255,8 @@ fn apart(ui: &mut Ui, frame: &Frame<'_>, way: &Way, base: &Way) {
 fn lanes(
     ui: &mut Ui,
     frame: &Frame<'_>,
-    (name, run): (&str, &Run),
+    drawn: &mut BTreeMap<String, Drawn>,
+    (name, run): (&str, &Arc<Run>),
     (view, axis, makespan): (View, &mut Axis, u64),
     rect: Rect,
 ) {
@@ -244,10 +269,19 @@ fn lanes(
     let painter = ui.painter_at(rect);
     painter.rect_filled(rect, 2.0, frame.tokens.canvas);
     let layout = Layout::new(&run.lanes, view, rect);
-    let (mesh, _) = layout.mesh(&run.lanes, &run.capture.spans, |piece| {
-        entity_colour(frame.tokens, &run.capture.plan, piece.entity, frame.by_tile)
-    });
-    painter.add(mesh);
+    let colours = (frame.tokens.dark, frame.by_tile);
+    let is_same =
+        |drawn: &Drawn| drawn.run.as_ptr() == Arc::as_ptr(run) && drawn.layout == layout && drawn.colours == colours;
+    if !drawn.get(name).is_some_and(is_same) {
+        let lanes = Painted::new(ui.ctx(), frame.is_picture, (run, &layout), |piece| {
+            entity_colour(frame.tokens, &run.capture.plan, piece.entity, frame.by_tile)
+        });
+        let made = Drawn { run: Arc::downgrade(run), layout: layout.clone(), colours, lanes };
+        drawn.insert(name.to_owned(), made);
+    }
+    if let Some(drawn) = drawn.get(name) {
+        drawn.lanes.paint(&painter);
+    }
     if (run.lanes.end as f64) <= view.end {
         let end = layout.x(run.lanes.end as f64);
         painter.add(egui::Shape::vline(end, rect.y_range(), egui::Stroke::new(1.0, frame.tokens.text)));

@@ -106,7 +106,7 @@ pub(super) fn order(rows: &[Row], by: Column, descending: bool) -> Vec<usize> {
             Column::Makespan => way.run.times().median.as_f64(),
             Column::Busy => way.run.bubbles.busy_share(),
             Column::Issued => way.traffic.issued().as_f64(),
-            Column::Ctas => way.run.capture.plan.attention_ctas() as f64,
+            Column::Ctas => way.run.told.attention_ctas as f64,
         })
     };
     all.sort_by(|a, b| {

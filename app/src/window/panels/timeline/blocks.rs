@@ -37,19 +37,28 @@ impl Block<'_> {
     }
 }
 
-/// Parts `area` between the runs.
-pub(super) fn part<'a>(runs: &[&'a Arc<Run>], view: View, area: Rect, folds: &Folds) -> Vec<Block<'a>> {
+/// Parts `area` between the runs, whose SMs are folded by hand, or into GPCs where those of a run are known.
+pub(super) fn part<'a>(
+    runs: &[&'a Arc<Run>],
+    view: View,
+    area: Rect,
+    (folds, by_gpc): (&Folds, bool),
+) -> Vec<Block<'a>> {
+    let layout = |run: &Run, place: Rect| match run.gpcs.as_ref().filter(|_| by_gpc) {
+        Some(gpcs) => Layout::by_gpc(&run.lanes, view, place, gpcs),
+        None => Layout::folded(&run.lanes, view, place, folds),
+    };
     let [run] = runs else {
         let height = (area.height() - BETWEEN * runs.len().saturating_sub(1) as f32) / runs.len().max(1) as f32;
         let place = |at: usize, run: &&'a Arc<Run>| {
             let top = area.top() + (height + BETWEEN) * at as f32;
             let title = Rect::from_min_max(pos2(area.left(), top), pos2(area.right(), top + TITLE));
             let lanes = Rect::from_min_max(title.left_bottom(), pos2(area.right(), top + height));
-            Block { run, title: Some(title), layout: Layout::folded(&run.lanes, view, lanes, folds) }
+            Block { run, title: Some(title), layout: layout(run, lanes) }
         };
         return runs.iter().enumerate().map(|(at, run)| place(at, run)).collect();
     };
-    vec![Block { run, title: None, layout: Layout::folded(&run.lanes, view, area, folds) }]
+    vec![Block { run, title: None, layout: layout(run, area) }]
 }
 
 /// The block at a height.

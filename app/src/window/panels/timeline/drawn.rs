@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use egui::{Mesh, TextureId};
+use egui::{Context, Mesh, TextureId};
 use engine::metrics::BubbleCause;
 use engine::plan::LaunchPlan;
 
@@ -17,6 +17,7 @@ use crate::timeline::lanes::Piece;
 use crate::timeline::layout::Layout;
 use crate::timeline::only::Only;
 use crate::window::frame::Frame;
+use crate::window::panels::lanes::Painted;
 use crate::window::selection::Lit;
 
 /// The meshes of one run.
@@ -26,7 +27,7 @@ pub(super) struct Drawn {
     /// Bubbles, under the lanes.
     pub(super) bubbles: Arc<Mesh>,
     /// CTAs, or strips.
-    pub(super) lanes: Arc<Mesh>,
+    pub(super) lanes: Painted,
     /// Bubbles of the cause that is looked at, over strips.
     pub(super) over: Option<Arc<Mesh>>,
 }
@@ -81,6 +82,7 @@ impl Key {
 impl Drawn {
     /// The meshes of each run: those of the frame before where they would be the same.
     pub(super) fn of(
+        ctx: &Context,
         before: &mut Vec<Self>,
         frame: &Frame<'_>,
         shown: &Shown,
@@ -90,12 +92,20 @@ impl Drawn {
         for block in blocks {
             let key = Key::of(frame, shown, block, marks);
             let kept = before.iter().position(|drawn| drawn.key == key);
-            now.push(kept.map_or_else(|| Self::new(key, frame, shown, (block, marks)), |at| before.swap_remove(at)));
+            now.push(
+                kept.map_or_else(|| Self::new(ctx, key, frame, shown, (block, marks)), |at| before.swap_remove(at)),
+            );
         }
         *before = now;
     }
 
-    fn new(key: Key, frame: &Frame<'_>, shown: &Shown, (block, marks): (&Block<'_>, &Marks<'_>)) -> Self {
+    fn new(
+        ctx: &Context,
+        key: Key,
+        frame: &Frame<'_>,
+        shown: &Shown,
+        (block, marks): (&Block<'_>, &Marks<'_>),
+    ) -> Self {
         let Block { run, layout, .. } = block;
         let (gaps, hatch) = ((&run.lanes, &run.gaps), marks.hatch.id());
         let tint = |cause| {
@@ -117,7 +127,7 @@ impl Drawn {
         Self {
             key,
             bubbles: Arc::new(bubbles::mesh(gaps, layout, hatch, tint)),
-            lanes: Arc::new(layout.mesh(&run.lanes, &run.capture.spans, colour).0),
+            lanes: Painted::new(ctx, frame.is_picture, (run, layout), colour),
             over,
         }
     }

@@ -16,6 +16,10 @@ use crate::window::frame::Frame;
 use crate::window::panels::figures;
 use crate::window::panels::parts::percent_of;
 
+/// Why SMs are not folded into their GPCs.
+const UNKNOWN_GPCS: &str = "It is not known which SMs of this run are of one GPC. No driver tells it: a run on a GPU with \
+                            clusters, from Hopper on, finds it out, and the simulator knows it of an invented GPU alone.";
+
 pub(super) fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc<Run>], state: &mut State) {
     ui.horizontal_wrapped(|ui| {
         for run in runs {
@@ -50,6 +54,12 @@ pub(super) fn header(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, runs: &[&Arc
         if ui.button("Fit").clicked() {
             frame.send(Command::Act(Action::Fit));
         }
+        let is_known = runs.iter().any(|run| run.gpcs.is_some());
+        let gpcs = ui.add_enabled(is_known, egui::Button::selectable(state.by_gpc && is_known, "by GPC"));
+        if gpcs.clicked() {
+            frame.send(Command::Act(Action::Gpcs));
+        }
+        gpcs.on_hover_text("one strip for all SMs of a GPC").on_disabled_hover_text(UNKNOWN_GPCS);
         let folds = egui::Button::new("All SMs alike");
         let about = "take back which SMs were folded or unfolded by a click on their names";
         if ui.add_enabled(!state.folds.is_empty(), folds).on_hover_text(about).clicked() {

@@ -77,7 +77,7 @@ fn canvas(
     let counters = runs.iter().copied().find(|run| !run.capture.counters.is_empty());
     let regions = regions::of(outer, counters.and_then(|run| counters::height(&run.capture)));
     let end = shown.end(state.sources);
-    let part = |state: &State| blocks::part(runs, state.axis.view(end), regions.lanes, &state.folds);
+    let part = |state: &State| blocks::part(runs, state.axis.view(end), regions.lanes, (&state.folds, state.by_gpc));
     input::input(ui, &response, &part(state), end, state);
     names::clicks(ui, &part(state), &regions, state);
     let blocks = part(state);
@@ -100,7 +100,7 @@ fn canvas(
         hatch,
         pointer_at,
     };
-    drawn::Drawn::of(&mut state.drawn, frame, shown, (&blocks, &marks));
+    drawn::Drawn::of(ui.ctx(), &mut state.drawn, frame, shown, (&blocks, &marks));
     paint::all(ui, frame, (shown, counters), (&blocks, &state.drawn), &regions, &marks);
     pointer::pointer(frame, &response, &blocks, shown, state);
     if let Some(block) = blocks.first().filter(|_| map.height() > 0.0) {

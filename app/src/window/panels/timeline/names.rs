@@ -8,7 +8,8 @@ use super::regions::Regions;
 use super::state::State;
 use crate::runs::damage;
 use crate::runs::shown::Shown;
-use crate::timeline::folds::{Folds, NAMED};
+use crate::timeline::folds::{Folds, Gpcs, NAMED};
+use crate::timeline::lanes::Lane;
 use crate::timeline::layout::Layout;
 use crate::window::frame::Frame;
 
@@ -57,6 +58,9 @@ pub(super) fn of_ctas(painter: &Painter, frame: &Frame<'_>, shown: &Shown, block
 
 /// Names of the SMs, as many as have room; those that were folded or unfolded by hand in front.
 pub(super) fn of_sms(painter: &Painter, frame: &Frame<'_>, (layout, folds): (&Layout, &Folds), regions: &Regions) {
+    if let Some(gpcs) = layout.gpcs() {
+        return of_gpcs(painter, frame, (layout, gpcs), regions);
+    }
     let firsts = || layout.visible().step_by(layout.slots).map(|lane| (lane, lane / layout.slots));
     let by_hand = |sm: usize| folds.of(sm as u32);
     let mut taken: Vec<f32> = Vec::new();
@@ -77,7 +81,23 @@ pub(super) fn of_sms(painter: &Painter, frame: &Frame<'_>, (layout, folds): (&La
     }
 }
 
-/// A click beside an SM folds it, or unfolds it.
+/// Names of the GPCs, with how many SMs each has where there is room for that.
+fn of_gpcs(painter: &Painter, frame: &Frame<'_>, (layout, gpcs): (&Layout, &Gpcs), regions: &Regions) {
+    for gpc in 0..gpcs.count() {
+        let Some(sm) = gpcs.sms(gpc).first() else { continue };
+        let row = layout.row(*sm);
+        let place = egui::pos2(regions.gutter.right() - 6.0, layout.top(sm * layout.slots) + row.height / 2.0);
+        let sms = counted(gpcs.sms(gpc).len() as u64, "SM");
+        let (by, font) = (if row.height >= 2.0 * APART { APART / 2.0 } else { 0.0 }, FontId::proportional(10.5));
+        let up = vec2(0.0, by);
+        painter.text(place - up, Align2::RIGHT_CENTER, format!("GPC {gpc}"), font.clone(), frame.tokens.text);
+        if by > 0.0 {
+            painter.text(place + up, Align2::RIGHT_CENTER, sms, font, frame.tokens.faint);
+        }
+    }
+}
+
+/// A click beside an SM folds it, or unfolds it; beside a GPC, all of them.
 pub(super) fn clicks(ui: &Ui, blocks: &[Block<'_>], regions: &Regions, state: &mut State) {
     let response = ui.interact(regions.gutter, ui.scope_id().with("names of SMs"), Sense::click());
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Group, true, "names of SMs"));
@@ -87,6 +107,18 @@ pub(super) fn clicks(ui: &Ui, blocks: &[Block<'_>], regions: &Regions, state: &m
         Some((layout.lane_at(pos.y)? / layout.slots, layout))
     });
     let Some((sm, layout)) = found else { return };
+    if let Some(gpcs) = layout.gpcs() {
+        let (gpc, _) = gpcs.place(sm);
+        if response.clicked() {
+            state.by_gpc = false;
+        }
+        let sms: Vec<String> = gpcs.sms(gpc).iter().map(usize::to_string).collect();
+        response.on_hover_text_at_pointer(format!(
+            "GPC {gpc} has SMs {}: a click unfolds all GPCs into their SMs",
+            sms.join(", ")
+        ));
+        return;
+    }
     let is_strip = layout.row(sm).is_strip;
     if response.clicked() {
         state.folds.toggle(sm as u32, is_strip);
@@ -95,12 +127,12 @@ pub(super) fn clicks(ui: &Ui, blocks: &[Block<'_>], regions: &Regions, state: &m
     response.on_hover_text_at_pointer(format!("SM {sm}: a click {does}"));
 }
 
-/// An accessibility node for each SM on the screen.
+/// An accessibility node for each SM on the screen, or for each GPC.
 pub(super) fn nodes(ui: &Ui, block: &Block<'_>) {
     let Block { run, layout, .. } = block;
-    for first in layout.visible().step_by(layout.slots) {
-        let lanes = &run.lanes.lanes[first..(first + layout.slots).min(run.lanes.lanes.len())];
-        let Some(lane) = lanes.first() else { break };
+    for row in layout.rows() {
+        let lanes: Vec<&Lane> = row.iter().filter_map(|lane| run.lanes.lanes.get(*lane)).collect();
+        let (Some(lane), Some(first)) = (lanes.first(), row.first().copied()) else { continue };
         let ctas: usize = lanes.iter().map(|lane| lane.spans.len()).sum();
         let busy: u64 = lanes.iter().map(|lane| lane.busy).sum();
         let share = busy as f64 / (run.lanes.end.max(1) * lanes.len() as u64) as f64;
@@ -112,10 +144,15 @@ pub(super) fn nodes(ui: &Ui, block: &Block<'_>) {
             continue;
         }
         let response = ui.interact(rect, ui.scope_id().with(("sm", run.source().name(), lane.sm)), Sense::hover());
-        let (sm, source) = (lane.sm, run.words());
-        response.widget_info(|| {
-            egui::WidgetInfo::labeled(egui::Role::Group, true, format!("SM {sm}: {ctas}, busy {busy} ({source})"))
-        });
+        let name = layout.gpcs().map_or_else(
+            || format!("SM {}", lane.sm),
+            |gpcs| {
+                let (gpc, _) = gpcs.place(lane.sm as usize);
+                format!("GPC {gpc} · {}", counted(gpcs.sms(gpc).len() as u64, "SM"))
+            },
+        );
+        let text = format!("{name}: {ctas}, busy {busy} ({})", run.words());
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Group, true, text.clone()));
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn all(
         let Block { title: place, layout, .. } = block;
         let clipped = ui.painter_at(layout.rect);
         clipped.add(Shape::Mesh(Arc::clone(&drawn.bubbles)));
-        clipped.add(Shape::Mesh(Arc::clone(&drawn.lanes)));
+        drawn.lanes.paint(&clipped);
         outlines(&clipped, frame, block);
         names::of_ctas(&clipped, frame, shown, block);
         clipped.extend(drawn.over.iter().map(|mesh| Shape::Mesh(Arc::clone(mesh))));

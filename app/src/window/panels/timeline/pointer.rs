@@ -24,7 +24,7 @@ pub(super) fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_
         return;
     }
     let time = layout.time(pos.x).max(0.0) as u64;
-    let mut lanes = layout.lanes_at(pos.y).filter_map(|lane| run.lanes.lanes.get(lane));
+    let mut lanes = layout.lanes_at(pos.y).into_iter().filter_map(|lane| run.lanes.lanes.get(lane));
     let hit = lanes.find_map(|lane| run.lanes.hit(&run.capture.spans, lane, time));
     if let Some(at) = hit {
         frame.link(response, Selection::Cta(run.source(), at));
@@ -35,7 +35,7 @@ pub(super) fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_
         response.clone().on_hover_text_at_pointer(text);
         return;
     }
-    let mut lanes = layout.lanes_at(pos.y).filter_map(|lane| run.lanes.lanes.get(lane));
+    let mut lanes = layout.lanes_at(pos.y).into_iter().filter_map(|lane| run.lanes.lanes.get(lane));
     let gap = lanes.find_map(|lane| run.gaps.at(lane.sm, lane.slot, time));
     if response.double_clicked() {
         frame.send(Command::Act(Action::Fit));

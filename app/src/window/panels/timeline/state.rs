@@ -26,6 +26,8 @@ pub struct State {
     pub marks: Marks,
     /// SMs that were folded or unfolded by hand.
     pub folds: Folds,
+    /// SMs are folded into their GPCs, where those are known.
+    pub by_gpc: bool,
     /// The one colour that is looked at.
     pub only: Option<Only>,
     /// All figures of the range are shown.
@@ -71,6 +73,7 @@ impl State {
             }
             Action::Mark => self.mark(shown, selected),
             Action::Range => self.take_range(shown, selected),
+            Action::Gpcs => self.by_gpc = !self.by_gpc && shown.runs(self.sources).any(|run| run.gpcs.is_some()),
             Action::Fold => {
                 if let Some((_, place)) = place_of(shown, selected) {
                     self.fold(place.sm);
@@ -100,6 +103,9 @@ impl State {
 
     /// Folds or unfolds an SM.
     pub(super) fn fold(&mut self, sm: usize) {
+        if std::mem::take(&mut self.by_gpc) {
+            return;
+        }
         let is_strip = self.layouts.first().is_some_and(|(_, layout)| layout.row(sm).is_strip);
         self.folds.toggle(sm as u32, is_strip);
     }
@@ -127,6 +133,7 @@ impl State {
         let Some((_, layout)) = self.layouts.first().filter(|(_, layout)| (sm as usize) < layout.sms) else {
             return false;
         };
+        self.by_gpc = false;
         let row = layout.row(sm as usize);
         self.axis.scroll = (row.top + row.height / 2.0 - layout.rect.height() / 2.0).max(0.0);
         self.folds.open(sm);
