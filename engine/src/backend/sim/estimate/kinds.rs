@@ -126,7 +126,12 @@ impl Kinds {
     }
 
     /// Rows of a merge kernel, by their partials.
-    fn merges(&mut self, at: usize, (model, limits): (&CostModel<'_>, &Limits), rows: impl Iterator<Item = MainLoop>) -> Vec<(u32, f64)> {
+    fn merges(
+        &mut self,
+        at: usize,
+        (model, limits): (&CostModel<'_>, &Limits),
+        rows: impl Iterator<Item = MainLoop>,
+    ) -> Vec<(u32, f64)> {
         let mut known: FxHashMap<(u64, u64), u32> = FxHashMap::default();
         let mut runs = Vec::new();
         for work in rows {

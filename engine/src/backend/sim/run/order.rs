@@ -145,8 +145,13 @@ impl Simulation<'_> {
         self.plan.launches[launch].kind.is_merge() && self.progress[launch].done > 0
     }
 
-    /// Which clock the decodes of a CTA go by. Beside prefill they have one of their own, whatever they wait for.
+    /// Which clock the decodes of a CTA go by. On an SM of their own, or beside prefill as another kernel, it is that of
+    /// streams, whatever they wait for.
     pub(super) fn pace(&self, work: &MainLoop) -> Pace {
-        if self.plan.strategy == Strategy::CoResident || self.plan.prefill.tasks.is_empty() { Pace::Streams } else { work.pace() }
+        if self.plan.strategy == Strategy::CoResident || self.plan.prefill.tasks.is_empty() {
+            Pace::Streams
+        } else {
+            work.pace()
+        }
     }
 }
