@@ -341,6 +341,16 @@ impl Runner {
         Err(crate::Error::Hardware("this build has no CUDA backend; build it with the feature 'cuda'".to_owned()))
     }
 
+    /// Has a GPU give the same bits in every run from now on, or be as fast as it can; the simulator computes no bits.
+    pub fn set_deterministic(&self, on: bool) {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &self.gpu {
+            gpu.set_deterministic(on);
+        }
+        #[cfg(not(feature = "cuda"))]
+        let _ = on;
+    }
+
     /// The GPU as a device of the table; `None` for the simulator, which runs any device.
     pub fn device(&self) -> Option<&Device> {
         #[cfg(feature = "cuda")]

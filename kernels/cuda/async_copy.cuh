@@ -88,7 +88,7 @@ __device__ __forceinline__ void copy_box(u32 dst, const TensorMap* map, u32 bar,
 
 // `bytes` (a multiple of 16) that other SMs have written during this launch. The caller has
 // acquired them; the fence takes that over to the copy engine.
-__device__ __forceinline__ void copy_rows(u32 dst, const float* src, u32 bytes, u32 bar) {
+__device__ __forceinline__ void copy_rows(u32 dst, const void* src, u32 bytes, u32 bar) {
     asm volatile(
         "fence.proxy.async.global;\n"
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),

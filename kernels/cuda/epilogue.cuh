@@ -99,7 +99,7 @@ __device__ __forceinline__ void write_row(const DecodeParams& p, const RowState<
         if (p.out_lse != nullptr && writes_lse) p.out_lse[row] = lse;
     } else {
         u64 row = (u64)q.slot * p.q_heads + head;
-        float* out = p.part_out + row * kDim + at.col_group * S::kDims8 * 8;
+        Partial* out = (Partial*)p.part_out + row * kDim + at.col_group * S::kDims8 * 8;
 #pragma unroll
         for (int j = 0; j < S::kDims8; j += 2) {
             store_fragments(out + j * 8, at.lane & 3, state.o[j], state.o[j + 1], r);
@@ -166,7 +166,7 @@ __device__ __forceinline__ bool unit_any(bool mine) {
 __device__ __forceinline__ void discard_merged(const MergeTarget& to, const RowPartials& row) {
     const u32 line = threadIdx.x & 7;
     if (line >= kRowLines) return;
-    float* from = to.part_out + ((u64)row.first * to.q_heads + row.head) * kDim + line * kLine;
+    Partial* from = to.part_out + ((u64)row.first * to.q_heads + row.head) * kDim + line * kLine;
 #pragma unroll 1
     for (u32 i = 0; i < row.count; ++i) discard_line(from + (u64)i * to.q_heads * kDim);
 }
@@ -191,7 +191,7 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
             --others;
             const u64 row = (u64)slot * p.q_heads + group_times(p, queries.task().kv_head) + heads.begin;
 #pragma unroll 1
-            for (u32 i = lane; i < lines; i += 32) discard_line(p.part_out + row * kDim + i * kLine);
+            for (u32 i = lane; i < lines; i += 32) discard_line((Partial*)p.part_out + row * kDim + i * kLine);
         }
     }
 }
@@ -250,7 +250,7 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;
     if (!unit_any<S>(last)) return;
-    merge_queries({p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads}, queries.list(), queries.task().count,
+    merge_queries({(Partial*)p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads}, queries.list(), queries.task().count,
                   queries.task().kv_head, Group(p), kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
 }
 #else

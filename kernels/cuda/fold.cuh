@@ -4,7 +4,7 @@
 #pragma once
 #include "epilogue.cuh"
 
-#if PS_FUSED && !PS_BESIDE && PS_D <= 128
+#if PS_FUSED && PS_FOLDS && !PS_BESIDE && PS_D <= 128
 // Reads the other partials where they are. A partial is a state whose maximum is its LSE and whose
 // sum is 1.
 template <class S>
@@ -22,7 +22,7 @@ __device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>
         u32 head = group_times(p, task.kv_head) + row.head;
         u32 others = (q.count & ~kFold) - 1;
         const float* lse = p.part_lse + head;
-        const float* out = p.part_out + (u64)head * kDim + at.col_group * S::kDims8 * 8;
+        const Partial* out = (const Partial*)p.part_out + (u64)head * kDim + at.col_group * S::kDims8 * 8;
 #pragma unroll 1
         for (u32 i = 0; i < others; i += 2) {
             // Two at a time; with one left, it is taken twice and counts once.
@@ -30,8 +30,8 @@ __device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>
             if (two == q.slot) ++two;
             float m1 = load_float_l2(lse + (u64)one * p.q_heads), m2 = load_float_l2(lse + (u64)two * p.q_heads);
             float v1[S::kDims8 / 2][4], v2[S::kDims8 / 2][4];
-            const float* from1 = out + (u64)one * p.q_heads * kDim;
-            const float* from2 = out + (u64)two * p.q_heads * kDim;
+            const Partial* from1 = out + (u64)one * p.q_heads * kDim;
+            const Partial* from2 = out + (u64)two * p.q_heads * kDim;
 #pragma unroll
             for (int j = 0; j < S::kDims8 / 2; ++j) {
                 load_fragments(v1[j], from1 + j * 16, at.lane & 3);
@@ -110,11 +110,11 @@ struct StagedFold {
                 if (i >= count) break;
                 float w = top == -PS_INF ? 0.0f : exp2_fast(lse[i] * PS_LOG2E - top);
                 sum += w;
-                u32 from = stage + (group_times(p, i * 4) + row) * (kDim * 4);
+                u32 from = stage + (group_times(p, i * 4) + row) * kRowBytes;
 #pragma unroll
                 for (int j = 0; j < S::kDims8; j += 2) {
                     float v[4];
-                    load_staged(v, from + j * 32, at.lane & 3);
+                    load_staged(v, from + j * 16, at.lane & 3);
                     state.o[j][0] += v[0] * w;
                     state.o[j][1] += v[1] * w;
                     state.o[j + 1][0] += v[2] * w;
@@ -126,9 +126,9 @@ struct StagedFold {
     }
 
     static __device__ __forceinline__ void load_staged(float (&v)[4], u32 row, u32 quad_lane) {
-        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                     : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-                     : "r"(row + quad_lane * 16)
-                     : "memory");
+        u32 low, high;
+        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(row + quad_lane * 8) : "memory");
+        unpack_halves(v[0], v[1], low);
+        unpack_halves(v[2], v[3], high);
     }
 };

@@ -8,6 +8,7 @@
 //   PS_WGMMA    warpgroup mma for m = 64 (sm_90a)   PS_FUSED    persistent, with merge
 //   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas, 0 for a register cap
 //   PS_BESIDE   runs beside a prefill kernel
+//   PS_FOLDS    tasks of the persistent kernel join what they complete
 //   PS_ANY_GROUP   takes groups that are no power of two, or more than 16
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
@@ -77,8 +78,9 @@ constexpr u32 kWideTiles = 0 PS_TILE_LIST(PS_WIDE_TILE);
 
 // A query's other partials are folded into the task that ends it when there are at most so
 // many in all. The bits from kFoldShift on of `PackQuery::count` say for which heads. Beside prefill,
-// and at head dimension 256, there are no registers for it.
-constexpr bool kFolds = PS_FUSED && !PS_BESIDE && kDim <= 128;
+// and at head dimension 256, there are no registers for it. Which task ends a query changes from run to run, and with it
+// what is rounded: without folds whoever comes last joins all partials as they were stored, in their order.
+constexpr bool kFolds = PS_FUSED && PS_FOLDS && !PS_BESIDE && kDim <= 128;
 constexpr u32 kFoldPartials = 4;
 constexpr u32 kFoldShift = 28;
 

@@ -12,7 +12,7 @@
 #include "softmax.cuh"
 
 struct MergeTarget {
-    float* part_out;
+    Partial* part_out;
     float* part_lse;
     u16* out;
     float* out_lse;  // may be null
@@ -78,7 +78,7 @@ __device__ __forceinline__ MergeState merge_row(const MergeTarget& to, const Row
             if (slots != nullptr) slot = real ? __ldg(slots + slot) : 0;
             const u64 at = (u64)slot * to.q_heads + row.head;
             lse[u] = load_float_l2_if(-PS_INF, to.part_lse + at, real);
-            const float* from = to.part_out + at * PS_D + merge_lane_place();
+            const Partial* from = to.part_out + at * PS_D + merge_lane_place();
 #pragma unroll
             for (int k = 0; k < MergeState::kPieces; ++k) load_lane_if(v[u][k], from + k * 32, real);
         }
@@ -107,6 +107,7 @@ __device__ __forceinline__ void write_merged(const MergeTarget& to, const MergeS
     if (to.out_lse != nullptr && place == 0) to.out_lse[row] = merged_lse(state.top, state.weights);
 }
 
+#if !PS_FUSED
 // A merged row as one partial again, for a merge that follows. Its slot may be one of those
 // merged, once all lanes of the row have read them; no others read this head.
 __device__ __forceinline__ void write_partial(const MergeTarget& to, const MergeState& state, u32 slot, u32 head) {
@@ -121,3 +122,4 @@ __device__ __forceinline__ void write_partial(const MergeTarget& to, const Merge
     }
     if (place == 0) to.part_lse[row] = merged_lse(state.top, state.weights);
 }
+#endif

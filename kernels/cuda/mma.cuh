@@ -31,6 +31,18 @@ __device__ __forceinline__ void mma_16x8x16(float (&c)[4], const u32 (&a)[4], u3
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// One register of two 16-bit values as floats.
+__device__ __forceinline__ void unpack_halves(float& lo, float& hi, u32 both) {
+#if PS_BF16
+    lo = __uint_as_float(both << 16);
+    hi = __uint_as_float(both & 0xffff0000u);
+#else
+    asm("{\n .reg .b16 l, h;\n mov.b32 {l, h}, %2;\n cvt.f32.f16 %0, l;\n cvt.f32.f16 %1, h;\n}"
+        : "=f"(lo), "=f"(hi)
+        : "r"(both));
+#endif
+}
+
 // Two floats as one register of two 16-bit values, `lo` in the low half.
 __device__ __forceinline__ u32 pack_halves(float lo, float hi) {
     u32 r;

@@ -65,7 +65,7 @@ struct alignas(64) DecodeParams {
     const u16* v;              // V cache
     u16* out;                  // [Q, Hq, D]
     float* out_lse;            // [Q, Hq], natural logarithm; may be null
-    float* part_out;           // [slots, Hq, D], normalised
+    float* part_out;           // [slots, Hq, D], normalised; 16-bit values in the persistent kernel (partials.cuh)
     float* part_lse;           // [slots, Hq]
     const PackQuery* pack_queries;  // queries of the packs, one run per pack
     const u32* block_ids;      // KV blocks of the packs, one run per pack

@@ -1,10 +1,15 @@
 // Partials in memory: where a row's values lie, and how they are read and written.
 #pragma once
-#include "params.cuh"
+#include "mma.cuh"
 
-// Places of a partial's row. In the fused kernel, whose partials nobody else reads, a row holds
-// each 16 columns as four lanes own them in two fragments side by side, 16 bytes a lane, so that
-// what a lane writes and reads is one access.
+// In the fused kernel, whose partials nobody else reads, they are 16-bit values: what they take of L2 is what holds up
+// batches of many short tasks, and the output is rounded so too. A row holds each 16 columns as four lanes own them in two
+// fragments side by side, 8 bytes a lane, so that what a lane writes and reads is one access.
+#if PS_FUSED
+typedef u16 Partial;
+#else
+typedef float Partial;
+#endif
 
 // Column of the pair of values at places `at` and `at + 1`.
 __device__ __forceinline__ u32 partial_column(u32 at) {
@@ -32,45 +37,55 @@ __device__ __forceinline__ float load_float_l2_if(float otherwise, const float* 
 }
 
 // Four values at once, likewise.
-__device__ __forceinline__ void load_lane_if(float (&v)[4], const float* p, bool on) {
+__device__ __forceinline__ void load_lane_if(float (&v)[4], const Partial* p, bool on) {
+#if PS_FUSED
+    u32 low = 0, high = 0;
+    asm volatile("{\n .reg .pred q;\n setp.ne.u32 q, %3, 0;\n @q ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];\n}"
+                 : "+r"(low), "+r"(high)
+                 : "l"(p), "r"((u32)on)
+                 : "memory");
+    unpack_halves(v[0], v[1], low);
+    unpack_halves(v[2], v[3], high);
+#else
     asm volatile(
         "{\n .reg .pred q;\n setp.ne.u32 q, %5, 0;\n @q ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
         : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3])
         : "l"(p), "r"((u32)on)
         : "memory");
+#endif
 }
 
 // What lane `quad_lane` of a quad holds of 16 columns of a partial: its two values of each of two
 // fragments. `row` is where the 16 columns begin. Of the fused kernel.
-__device__ __forceinline__ void load_fragments(float (&v)[4], const float* row, u32 quad_lane) {
-    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-                 : "l"(row + quad_lane * 4));
+__device__ __forceinline__ void load_fragments(float (&v)[4], const Partial* row, u32 quad_lane) {
+    load_lane_if(v, row + quad_lane * 4, true);
 }
 
-// Floats of a cache line, and lines of a partial's row.
-constexpr u32 kLine = 32;
+// Values of a cache line, and lines of a partial's row.
+constexpr u32 kLine = 128 / sizeof(Partial);
 constexpr u32 kRowLines = PS_D / kLine;
+constexpr u32 kRowBytes = PS_D * sizeof(Partial);
 
 // Nobody reads this line again before it is written anew: L2 need not write it back to memory.
-__device__ __forceinline__ void discard_line(float* p) {
+__device__ __forceinline__ void discard_line(Partial* p) {
     asm volatile("discard.global.L2 [%0], 128;" ::"l"(p) : "memory");
 }
 
 // A partial is read again soon: it leaves L2 last.
-__device__ __forceinline__ void store_kept(float* to, float a, float b, float c, float d) {
+__device__ __forceinline__ void store_kept(Partial* to, u32 low, u32 high) {
     asm volatile(
         "{\n .reg .b64 policy;\n createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n"
-        " st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, policy;\n}" ::"l"(to),
-        "f"(a), "f"(b), "f"(c), "f"(d)
+        " st.global.L2::cache_hint.v2.u32 [%0], {%1, %2}, policy;\n}" ::"l"(to),
+        "r"(low), "r"(high)
         : "memory");
 }
 
-// The same the other way, from fragments `a` and `b` of row `r` (0 or 1).
-__device__ __forceinline__ void store_fragments(float* row, u32 quad_lane, const float (&a)[4], const float (&b)[4],
+// What lane `quad_lane` of a quad holds of 16 columns of a partial that begin at `row`: its two values of each of two
+// fragments, `a` and `b`, of row `r` (0 or 1).
+__device__ __forceinline__ void store_fragments(Partial* row, u32 quad_lane, const float (&a)[4], const float (&b)[4],
                                                 int r) {
 #if PS_FUSED
-    store_kept(row + quad_lane * 4, a[2 * r], a[2 * r + 1], b[2 * r], b[2 * r + 1]);
+    store_kept(row + quad_lane * 4, pack_halves(a[2 * r], a[2 * r + 1]), pack_halves(b[2 * r], b[2 * r + 1]));
 #else
     *(float2*)(row + quad_lane * 2) = make_float2(a[2 * r], a[2 * r + 1]);
     *(float2*)(row + 8 + quad_lane * 2) = make_float2(b[2 * r], b[2 * r + 1]);

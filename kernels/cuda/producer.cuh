@@ -93,7 +93,7 @@ struct Producer {
     // The other partials of the task's one query, for the heads of `folds`.
     __device__ __forceinline__ void load_partials(const Task& task) {
         const u32 slot = task.query.y, first = task.query.z, others = task.query.w - 1;
-        const u32 bytes = group_times(p, kDim * 4);
+        const u32 bytes = group_times(p, kRowBytes);
         wait_empty();
         const u32 bar = full();
         if (lane == 0) barrier_expect(bar, __popc(task.folds) * others * bytes);
@@ -102,7 +102,7 @@ struct Producer {
         if (nth < others && (task.folds >> head & 1)) {
             u32 from = first + nth + (first + nth >= slot);
             u64 row = (u64)from * p.q_heads + group_times(p, task.kv_head + head);
-            copy_rows(stage() + lane * bytes, p.part_out + row * kDim, bytes, bar);
+            copy_rows(stage() + lane * bytes, (const Partial*)p.part_out + row * kDim, bytes, bar);
         }
         cursor.advance();
         count_issued();

@@ -10,6 +10,7 @@
 // each, the producer does.
 #pragma once
 #include "async_copy.cuh"
+#include "partials.cuh"
 #include "queue.cuh"
 
 // The next item is claimed when at most so many tiles of those handed over are yet to be fetched: early
@@ -100,7 +101,7 @@ struct Scout {
         u32 folds = 0;
 #if PS_FUSED
         if (PS_TMA && wide()) {
-            const bool fits = group_times(p, (work.query.w - 1) * (kDim * 16)) <= kStageBytes;
+            const bool fits = group_times(p, (work.query.w - 1) * (4 * kRowBytes)) <= kStageBytes;
             folds = __shfl_sync(0xffffffffu, work.item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
         }
 #endif

@@ -21,11 +21,13 @@ use crate::params::{DecodeParams, HybridParams, MergeParams, PrefillParams, Trac
 use crate::plan::{DecodeShape, Launch, PlanArrays, Tile};
 use crate::trace::TraceBuffer;
 
-/// Choices for a run that do not change its result.
+/// Choices for a run that change nothing of its result but the last bits.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
     /// Trace records to keep; 0 compiles tracing away. [`PlanArrays::trace_places`] are all.
     pub trace_capacity: u32,
+    /// Gives the same bits in every run.
+    pub deterministic: bool,
     /// CTAs per SM of decode kernels instead of the usual number.
     pub ctas_per_sm: Option<u32>,
     /// Tokens that an entry of a queue should hold at least, by taking several KV heads at once. `None` lets the

@@ -118,6 +118,9 @@ pub struct KernelSpec {
     pub fused: bool,
     /// Writes trace records.
     pub trace: bool,
+    /// Whether a task of a persistent kernel joins the other partials of a query to its own rows where it finds them
+    /// complete, instead of leaving that to whoever comes last. Last bits vary from run to run then.
+    pub folds: bool,
     /// Runs beside slim prefill CTAs (see [`PrefillSpec::slim`]), in what they leave of each SM; only where `fused`.
     pub beside_prefill: bool,
     /// How tiles of K and V come.
@@ -142,6 +145,7 @@ impl KernelSpec {
             dtype,
             fused,
             trace,
+            folds: fused,
             beside_prefill: false,
             copies: Copies::Bulk,
             groups: Groups::PowersOfTwo,
@@ -314,6 +318,7 @@ impl KernelSpec {
             format!("-DPS_D={}", self.head_dim),
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
             format!("-DPS_BESIDE={}", u32::from(self.beside_prefill)),
+            format!("-DPS_FOLDS={}", u32::from(self.folds)),
             format!("-DPS_ANY_GROUP={}", u32::from(self.groups == Groups::Any)),
             format!("-DPS_WARPS={}", self.consumer_warps()),
             format!("-DPS_STAGES={}", self.stages_on(arch)?),

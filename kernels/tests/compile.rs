@@ -23,6 +23,9 @@ const GROUPS: [Groups; 2] = [Groups::PowersOfTwo, Groups::Any];
 /// Set for the processes that do a share: `index/count`.
 const SHARE: &str = "PACKSCOPE_KERNEL_SHARE";
 
+/// Tiles that a fused plan may mix.
+const MIXED: [Tile; 4] = [Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 64 }, Tile { m: 16, n: 16 }];
+
 /// Tile lists: each tile by itself, and every mixture that a fused plan may need.
 fn tile_lists() -> Vec<Vec<Tile>> {
     let mut lists: Vec<Vec<Tile>> = Vec::new();
@@ -31,9 +34,8 @@ fn tile_lists() -> Vec<Vec<Tile>> {
             lists.push(vec![Tile { m, n }]);
         }
     }
-    let mixed = [(64, 64), (32, 64), (16, 64), (16, 16)].map(|(m, n)| Tile { m, n });
-    for chosen in 0_u32..1 << mixed.len() {
-        let list = (0..mixed.len()).filter(|at| chosen >> at & 1 == 1).map(|at| mixed[at]);
+    for chosen in 0_u32..1 << MIXED.len() {
+        let list = (0..MIXED.len()).filter(|at| chosen >> at & 1 == 1).map(|at| MIXED[at]);
         if chosen.count_ones() > 1 {
             lists.push(list.collect());
         }
@@ -117,6 +119,10 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         // Only the fused kernel has several tiles in one launch.
         let fused: &[bool] = if tiles.len() == 1 { &[false, true] } else { &[true] };
         decodes.extend(fused.iter().map(|fused| KernelSpec::new(&tiles, head_dim, dtype, *fused, trace)));
+        if tiles.len() == MIXED.len() {
+            let last = KernelSpec::new(&tiles, head_dim, dtype, true, trace);
+            decodes.push(KernelSpec { folds: false, ..last });
+        }
     }
     let prefills = builds.into_iter().map(|spec| Build::Prefill(PrefillSpec { copies, ..spec }));
     let of_groups = |spec: KernelSpec| GROUPS.map(|groups| KernelSpec { copies, groups, ..spec.clone() });

@@ -11,7 +11,7 @@
 //!     > tests/fixtures/h200-makespans.json
 //! ```
 //!
-//! Each `measured_ns` here is the mean of two such benches: who comes last, and so merges, is a race in some.
+//! Each `measured_ns` here is the median of 20 runs of one such bench.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,10 @@ fn observed() -> Vec<(String, String, Observed)> {
         let planned = plan_spec(&spec, &options).unwrap();
         // Runs measured before plans had their CRC in the file are told by their sizes.
         let same = match row["plan_crc"].as_u64() {
-            Some(crc) => planned.plan.digest_as(1).is_some_and(|digest| u64::from(digest.crc) == crc),
+            Some(crc) => {
+                let version = row["plan_digest_version"].as_u64().unwrap_or(1) as u32;
+                planned.plan.digest_as(version).is_some_and(|digest| u64::from(digest.crc) == crc)
+            }
             None => planned.plan.packs.len() as u64 == packs && planned.plan.queries.len() as u64 == partials,
         };
         let way = format!("{scheduler} {strategy} {query_heads}/{kv_heads}");

@@ -195,6 +195,7 @@ fn gpu(args: &DeviceArgs) -> Outcome<(Device, Runner)> {
         other => other.into(),
     };
     let runner = Runner::gpu(paths::kernel_cache(), Box::new(output::note), interrupt::cancel()).map_err(refused)?;
+    runner.set_deterministic(args.deterministic);
     match runner.device().cloned() {
         Some(device) => Ok((device, runner)),
         None => Err(Fault::failed("the GPU has no description")),

@@ -268,7 +268,7 @@ mod tests {
         written.write(&path).unwrap();
         let args = CalibrateArgs {
             from: vec![path],
-            device: DeviceArgs { device: None, backend: Backend::Auto },
+            device: DeviceArgs { device: None, backend: Backend::Auto, deterministic: false },
             schedulers: Vec::new(),
             output: folder.path().join("gpu.ron"),
             json: false,

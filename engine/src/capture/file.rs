@@ -29,6 +29,7 @@
 //! | `PLCE` | 0 or 1 | postcard of the launches that have a share of the SMs or start programmatically; where none has, there is no such chunk |
 //! | `NCAL` | 0 or 1 | a byte; there where the simulator that made the capture is not fitted to its device |
 //! | `GPCS` | 0 or 1 | postcard of the GPC of each SM, a byte each; there where it is known |
+//! | `DETR` | 0 or 1 | postcard of true; there where the kernels give the same bits in every run |
 //! | `DCSN` | decisions / 1,024, rounded up | postcard of 1,024 decisions each |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
@@ -81,6 +82,7 @@ pub(super) const PLAN: Kind = *b"PLAN";
 pub(super) const PLACEMENTS: Kind = *b"PLCE";
 pub(super) const NOT_CALIBRATED: Kind = *b"NCAL";
 pub(super) const GPCS: Kind = *b"GPCS";
+pub(super) const DETERMINISTIC: Kind = *b"DETR";
 pub(super) const DECISIONS: Kind = *b"DCSN";
 pub(super) const ROUNDS: Kind = *b"RNDS";
 pub(super) const PREFILL: Kind = *b"PREF";
@@ -149,6 +151,9 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     }
     if !capture.provenance.gpcs.is_empty() {
         out.value(GPCS, 0, &capture.provenance.gpcs)?;
+    }
+    if capture.provenance.deterministic {
+        out.value(DETERMINISTIC, 0, &true)?;
     }
     for (number, decisions) in capture.plan.decisions.chunks(DECISIONS_PER_CHUNK).enumerate() {
         out.value(DECISIONS, number as u32, &decisions)?;

@@ -57,6 +57,7 @@ impl From<OldMeta> for Meta {
                 peak_bytes_per_s: made.peak_bytes_per_s,
                 calibrated: true,
                 gpcs: Vec::new(),
+                deterministic: false,
             },
             times: old.times,
             probe_overhead: old.probe_overhead,

@@ -16,7 +16,7 @@ use std::path::Path;
 use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
-    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, GPCS, HEADER, KERNELS, MAGIC, META, Meta, NOT_CALIBRATED,
+    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, DETERMINISTIC, GPCS, HEADER, KERNELS, MAGIC, META, Meta, NOT_CALIBRATED,
     PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
 };
 use super::fit::{
@@ -102,9 +102,10 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
         .or_missing(WARNINGS, &format!("{} warnings", meta.warnings), |fields| fields.list_of(meta.warnings.into()));
     // What damage leaves of the chunk says as much as the whole.
     let calibrated = !chunks.promises(NOT_CALIBRATED);
+    let deterministic = chunks.promises(DETERMINISTIC);
     let gpcs = read_gpcs(&mut chunks, meta.provenance.sm_count);
     let mut capture = Capture {
-        provenance: Provenance { calibrated, gpcs, ..meta.provenance.clone() },
+        provenance: Provenance { calibrated, gpcs, deterministic, ..meta.provenance.clone() },
         batch,
         plan,
         times: meta.times.clone(),

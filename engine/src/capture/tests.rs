@@ -88,6 +88,7 @@ fn small() -> Capture {
             peak_bytes_per_s: 1,
             calibrated: true,
             gpcs: Vec::new(),
+            deterministic: false,
         },
         batch: parse_tree("1,2_32,32", shape).unwrap(),
         plan,
@@ -484,6 +485,16 @@ fn a_capture_keeps_the_gpc_of_each_sm() {
     bytes[at + 24] ^= 1;
     let loaded = from_bytes(&bytes).unwrap();
     assert!(loaded.capture.provenance.gpcs.is_empty() && loaded.missing.len() == 1, "{:?}", loaded.missing);
+}
+
+#[test]
+fn a_capture_keeps_that_its_kernels_give_the_same_bits() {
+    let mut capture = small();
+    let plain = to_bytes(&capture).unwrap();
+    assert!(!plain.windows(4).any(|kind| kind == file::DETERMINISTIC), "other captures have the bytes of before");
+    capture.provenance.deterministic = true;
+    let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+    assert_eq!(loaded, Loaded { capture, missing: Vec::new(), losses: Losses::default() });
 }
 
 /// [`small`] with a share of the SMs, and a merge that starts beside the launch before it.

@@ -95,6 +95,9 @@ pub struct Provenance {
     /// The GPC of each SM, by SM; empty where it is unknown. In a file it has a chunk of its own.
     #[serde(skip)]
     pub gpcs: Vec<u8>,
+    /// Whether the kernels were those that give the same bits in every run. In a file it has a chunk of its own.
+    #[serde(skip)]
+    pub deterministic: bool,
 }
 
 fn yes() -> bool {

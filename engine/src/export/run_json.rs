@@ -113,6 +113,8 @@ pub struct RunJson {
     pub repeats: u64,
     /// State of L2 before each run.
     pub l2: &'static str,
+    /// Whether the kernels give the same bits in every run; `null` for a simulated one, which computes none.
+    pub deterministic: Option<bool>,
     /// Median.
     pub makespan_ns: u64,
     /// Shortest.
@@ -177,6 +179,7 @@ pub fn run_json(
         calibrated: (capture.provenance.source == Source::Simulated).then_some(capture.provenance.calibrated),
         repeats: times.count as u64,
         l2: capture.times.l2.name(),
+        deterministic: (capture.provenance.source == Source::Measured).then_some(capture.provenance.deterministic),
         makespan_ns: times.median.0,
         makespan_min_ns: times.least.0,
         makespan_max_ns: times.most.0,

@@ -225,9 +225,17 @@ pub struct MergeKernel {
     /// A task of a persistent kernel begins with the other partials of a query that it completes, where there are
     /// at most so many in all.
     pub fold: u32,
+    /// Tasks per worker of a launch from which on they do so.
+    #[serde(default)]
+    pub fold_tasks: Option<u32>,
 }
 
 impl MergeKernel {
+    /// The most partials that tasks find complete and begin with, where each of `workers` has its share of `tasks`.
+    pub fn folds(&self, tasks: u32, workers: u32) -> u32 {
+        if tasks >= self.fold_tasks.unwrap_or(0).saturating_mul(workers) { self.fold } else { 0 }
+    }
+
     /// Trips to memory, one after another, in which a warp merges `partials` partials of the heads that it takes at once.
     pub fn trips(&self, partials: u32, head_dim: u32) -> u32 {
         partials.div_ceil(self.at_once(self.rows, head_dim))

@@ -370,7 +370,7 @@ impl List {
     }
 
     fn merge_kernel(&mut self, kernel: &MergeKernel) {
-        let MergeKernel { warps, registers, registers_d64, heads, rows, worker_rows, fold } = kernel;
+        let MergeKernel { warps, registers, registers_d64, heads, rows, worker_rows, fold, fold_tasks } = kernel;
         if let Some(rows) = worker_rows {
             self.whole("worker_rows", *rows, 1..=1 << 20, "");
         }
@@ -382,6 +382,9 @@ impl List {
         self.whole("heads", *heads, HEADS, "");
         self.whole("rows", *rows, 1..=1 << 20, "");
         self.whole("fold", *fold, 0..=1 << 20, "");
+        if let Some(tasks) = fold_tasks {
+            self.whole("fold_tasks", *tasks, 0..=1 << 20, "");
+        }
     }
 
     fn tile_step(&mut self, step: &TileStep) {

@@ -107,7 +107,8 @@ fn partials(plan: &LaunchPlan) -> (Bytes, Bytes) {
     let shape = &plan.shape;
     if plan.merge.rounds.is_empty() {
         let some = plan.merge.max_partials() > 1;
-        let bytes = if some { shape.partial_bytes() * plan.queries.len() as u64 } else { Bytes::ZERO };
+        let partial = shape.partial_bytes_as(plan.partial_form());
+        let bytes = if some { partial * plan.queries.len() as u64 } else { Bytes::ZERO };
         return (bytes, bytes);
     }
     let mut written: Bytes = plan.slot_forms().into_iter().flatten().map(|form| shape.partial_bytes_as(form)).sum();

@@ -22,7 +22,7 @@
 //! Worked numbers. One unsplit pack of 1,048,576 tokens on the CPU: 5n/18 is 291,271, with 16² for the
 //! scores √291,527 = 540 v = 3.2·10⁻⁵, so the bound is 1.3·10⁻⁴. Cascade in f16 with two levels: both
 //! partials are stored in f16 and the merge writes the output, one step, 0.38 · 2⁻¹¹ = 1.9·10⁻⁴, bound
-//! 7.4·10⁻⁴ on the CPU. On a GPU, three steps: 1.3·10⁻³. Fp32 partials on a GPU, two: 1.05·10⁻³, where
+//! 7.4·10⁻⁴ on the CPU. On a GPU, three steps: 1.3·10⁻³, as in a persistent kernel, which keeps partials in f16. Fp32 partials on a GPU, two: 1.05·10⁻³, where
 //! an H200 shows 3·10⁻⁴. The unsplit pack there: 65,536 steps cut off 2.0·10⁻³, so 3.0·10⁻³, and it shows
 //! 1.1·10⁻³ (2.5·10⁻⁴ with 65,536 tokens, 3.5·10⁻⁴ with 262,144).
 
@@ -87,7 +87,12 @@ impl Way {
         let longest = packs.chain(tasks).max().unwrap_or(0);
         let splits = plan.prefill.chunks.iter().map(|chunk| chunk.splits).max().unwrap_or(1);
         let at_once = plan.merge.max_partials().max(splits).saturating_sub(1);
-        let (steps, merges) = if plan.merge.rounds.is_empty() { (0, at_once) } else { rounds(plan) };
+        let (steps, merges) = if plan.merge.rounds.is_empty() {
+            let stored = plan.merge.max_partials() > 1 && plan.partial_form() == PartialForm::Native;
+            (u32::from(stored), at_once)
+        } else {
+            rounds(plan)
+        };
         Self { steps, merges: merges.max(splits.saturating_sub(1)), longest }
     }
 }

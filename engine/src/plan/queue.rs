@@ -30,6 +30,7 @@ use crate::pack::PackInput;
 use crate::plan::PlannedPack;
 use crate::tile::{LaneTime, Tile};
 use crate::units::{NodeIdx, PackIdx};
+use crate::workload::PartialForm;
 
 /// A pack streams where HBM needs more than so many times its lanes' time: the packs of 32 tokens that a few leaves of
 /// configurations 12 to 15 share have up to 1.4 and gain as shared ones, those of 128 tokens of configuration 17
@@ -192,7 +193,7 @@ fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load
     let device = input.device;
     let readers = readers(input, packs);
     let block = shape.kv_bytes_per_token().as_f64() * f64::from(shape.block_size);
-    let slot = if merges { shape.partial_bytes() } else { shape.query_bytes() }.as_f64();
+    let slot = if merges { shape.partial_bytes_as(PartialForm::Native) } else { shape.query_bytes() }.as_f64();
     let hbm = device.reachable_bytes_per_s() * 1e-9;
     let times = lane_times(input, packs);
     // Workers hold every tile of the plan.
@@ -369,7 +370,7 @@ mod tests {
                 let shape = &input.batch.shape;
                 let loads = loads(input, &plan.packs, true);
                 let moved: f64 = loads.iter().map(|load| load.hbm * input.device.reachable_bytes_per_s() * 1e-9).sum();
-                let results = plan.queries.len() as f64 * shape.partial_bytes().as_f64();
+                let results = plan.queries.len() as f64 * shape.partial_bytes_as(PartialForm::Native).as_f64();
                 let unique = input.tree.unique_tokens().as_f64() * shape.kv_bytes_per_token().as_f64();
                 assert!(((moved - results) / unique - 1.0).abs() < 1e-9, "{scheduler}: {moved} {results} {unique}");
             });

@@ -313,7 +313,7 @@ impl LaunchPlan {
         if self.merge.rounds.is_empty() {
             for query in self.merge.merged_queries() {
                 for slot in self.merge.of(query) {
-                    forms[*slot as usize] = Some(PartialForm::Fp32);
+                    forms[*slot as usize] = Some(self.partial_form());
                 }
             }
         }
@@ -324,6 +324,13 @@ impl LaunchPlan {
             }
         }
         forms
+    }
+
+    /// How partials are stored that no prescribed round joins: those of a persistent kernel, which nobody else reads, in
+    /// the element type of the batch.
+    pub fn partial_form(&self) -> PartialForm {
+        let persistent = self.launches.iter().any(|launch| launch.kind.is_persistent());
+        if persistent { PartialForm::Native } else { PartialForm::Fp32 }
     }
 
     /// The pack of each slot.

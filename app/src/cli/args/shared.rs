@@ -117,6 +117,9 @@ pub(crate) struct DeviceArgs {
     /// What runs the plan.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub(crate) backend: Backend,
+    /// Have a GPU give the same bits in every run: its fastest kernels round in the order in which results come.
+    #[arg(long)]
+    pub(crate) deterministic: bool,
 }
 
 /// What runs a plan.

@@ -25,7 +25,7 @@ mod trace;
 pub use limits::Limits;
 pub use owner::Cuda;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -70,6 +70,8 @@ struct Known {
     clock_step: Nanos,
     /// The GPC of each SM, once a run has asked for it; empty where that is unknown.
     gpcs: OnceCell<Vec<u8>>,
+    /// Whether runs are to give the same bits.
+    deterministic: Cell<bool>,
 }
 
 /// The open GPU, and the buffers that runs share.
@@ -302,7 +304,7 @@ impl Open {
 
     fn call(&self, batch: &Batch, lowered: &Lowered, trace_capacity: u32) -> Result<Call> {
         let Some(inputs) = &self.inputs else { return Err(Error::Gpu("no inputs were made".to_owned())) };
-        let options = CallOptions { trace_capacity, ..CallOptions::default() };
+        let options = CallOptions { trace_capacity, deterministic: self.known.deterministic.get(), ..CallOptions::default() };
         let (shape, compiler) = (lower::shape(&batch.shape), &self.known.compiler);
         Call::new(&self.gpu, compiler, &shape, &inputs.cache, &inputs.queries, &lowered.arrays(), &options)
             .map_err(translate)
@@ -377,6 +379,7 @@ impl Open {
             peak_bytes_per_s: self.known.device.hbm_bytes_per_s,
             calibrated: true,
             gpcs: self.known.gpcs.get().cloned().unwrap_or_default(),
+            deterministic: self.known.deterministic.get(),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! A fault leaves a context unusable, and a batch that was too large has filled the memory; the next call begins on a
 //! GPU without either. What is known of the GPU, and the kernels that are compiled, stay.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
@@ -47,7 +47,7 @@ impl Cuda {
         let stream = gpu.stream().map_err(translate)?;
         let clock_step = Nanos(kernels::clock_step(&gpu, &compiler, &stream).map_err(translate)?);
         let device = device::describe(gpu.info(), &compiler)?;
-        let known = Rc::new(Known { compiler, device, clock_step, gpcs: OnceCell::new() });
+        let known = Rc::new(Known { compiler, device, clock_step, gpcs: OnceCell::new(), deterministic: Cell::new(false) });
         let open = Open { inputs: None, flush: None, stream, gpu, known: Rc::clone(&known), recovered: Instant::now() };
         Ok(Self { open: Some(open), known })
     }
@@ -66,6 +66,11 @@ impl Cuda {
     /// The GPU as a device of the table: the built-in entry where there is one.
     pub fn device(&self) -> &Device {
         &self.known.device
+    }
+
+    /// Has kernels give the same bits in every run from now on, or be as fast as they can.
+    pub fn set_deterministic(&self, on: bool) {
+        self.known.deterministic.set(on);
     }
 
     /// Whether the kernels run a plan as its system prescribes.

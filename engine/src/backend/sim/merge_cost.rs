@@ -10,6 +10,7 @@ use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
 use crate::plan::MergeRound;
 use crate::tile::{CtaShape, MERGE_IN_FLIGHT, Tile};
 use crate::units::{Bytes, Nanos};
+use crate::workload::PartialForm;
 
 /// A merge kernel that the device table does not know: warps and registers of a CTA.
 const MERGE_WARPS: u32 = 4;
@@ -90,8 +91,8 @@ impl CostModel<'_> {
     pub(super) fn inline_merge(&self, merged: &[u32], cta: (Tile, u32), hit: f64) -> MainLoop {
         let (tile, heads_of_cta) = cta;
         let heads = f64::from(self.shape.kv_heads);
-        let loaded: f64 =
-            merged.iter().map(|partials| self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads).sum();
+        let partial = self.shape.partial_bytes_as(PartialForm::Native).as_f64() / heads;
+        let loaded: f64 = merged.iter().map(|partials| partial * f64::from(*partials)).sum();
         let trips = match self.device.merge_kernel {
             Some(kernel) => {
                 let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
@@ -107,9 +108,7 @@ impl CostModel<'_> {
             }
             None => merged
                 .iter()
-                .map(|partials| {
-                    (self.shape.partial_bytes().as_f64() * f64::from(*partials) / heads / MERGE_IN_FLIGHT).max(1.0)
-                })
+                .map(|partials| (partial * f64::from(*partials) / MERGE_IN_FLIGHT).max(1.0))
                 .sum(),
         };
         let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;

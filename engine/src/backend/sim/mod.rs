@@ -112,5 +112,6 @@ fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
         peak_bytes_per_s: device.hbm_bytes_per_s,
         calibrated: device.calibrated,
         gpcs: device.gpcs.clone(),
+        deterministic: false,
     }
 }

@@ -66,6 +66,8 @@ struct Progress {
     joined: bool,
     /// Workers still to place, for a persistent launch.
     workers: u32,
+    /// The most partials with which a task begins where they are complete (`MergeKernel::folds`).
+    fold: u32,
     /// What is left to take by ticket, for a hybrid launch.
     tickets: Option<TicketDesk>,
     waiting_for: usize,
@@ -173,6 +175,7 @@ impl<'a> Simulation<'a> {
         let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
         let joined = launch.kind.is_persistent() && self.plan.decodes_of(launch) > all.saturating_mul(most);
         let workers = all.min(ctas.len() as u32);
+        let fold = self.model.device.merge_kernel.map_or(0, |kernel| kernel.folds(ctas.len() as u32, all));
         let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
         Progress {
             tickets: by_ticket.then(|| TicketDesk::new(self.model.device.sm_count as usize)),
@@ -182,6 +185,7 @@ impl<'a> Simulation<'a> {
             done: 0,
             joined,
             workers,
+            fold,
             waiting_for: 0,
             ready: 0.0,
             begin: f64::INFINITY,

@@ -43,7 +43,7 @@ impl Simulation<'_> {
     pub(super) fn complete_partials(&mut self, span: &Span) -> Option<MainLoop> {
         let work = self.plan.decode_at(&self.plan.launches[span.launch as usize], span.cta);
         let heads = self.plan.shape.kv_heads as usize;
-        let fold = self.model.device.merge_kernel.map_or(0, |kernel| kernel.fold);
+        let fold = self.progress[span.launch as usize].fold;
         let (mut merged, mut hits) = (Vec::new(), 0.0);
         for query in self.plan.queries_of(work.pack) {
             let partials = self.plan.merge.of(*query).len() as u32;
