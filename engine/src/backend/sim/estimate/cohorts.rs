@@ -12,8 +12,10 @@ use crate::plan::LaunchPlan;
 const TOGETHER: f64 = 0.02;
 /// Slack of a clock, ns.
 const DONE: f64 = 1e-3;
-/// In the search for the stretch of memory: how near it comes to what they give, its steps, and where it ends.
+/// In the search for the stretch of memory: how near it comes to what they give, its steps from the last one and from
+/// anywhere, and where it ends.
 const EXACT: f64 = 1e-5;
+const STEPS_FROM_LAST: u32 = 5;
 const STEPS: u32 = 24;
 const LONGEST: f64 = 1e6;
 
@@ -57,6 +59,8 @@ pub(super) struct Cohorts<'a> {
     free: f64,
     running: Vec<Running>,
     active: Vec<u32>,
+    /// How many times as long as alone memory took when it was last solved for.
+    stretch: f64,
     /// L2's bytes of before that are still to be written back.
     dirty: f64,
     ends: Vec<f64>,
@@ -80,19 +84,20 @@ impl<'a> Cohorts<'a> {
             free: 1.0,
             running: vec![Running::default(); kinds.all.len()],
             active: Vec::new(),
+            stretch: 1.0,
             dirty: device.l2.as_f64() * device.sim.l2_useful_fraction,
             ends: vec![0.0; kinds.all.len()],
         }
     }
 
-    /// When the last CTA of each kind ends, ns.
-    pub(super) fn run(mut self) -> Vec<f64> {
-        loop {
+    /// When the last CTA of each kind ends, ns; nothing where that is later than `latest`.
+    pub(super) fn run(mut self, latest: f64) -> Option<Vec<f64>> {
+        while self.now <= latest {
             self.begin_ready();
             let next_ready = self.next_ready();
             if self.active.is_empty() {
                 if !next_ready.is_finite() {
-                    return self.ends;
+                    return Some(self.ends);
                 }
                 self.now = next_ready;
                 continue;
@@ -116,6 +121,7 @@ impl<'a> Cohorts<'a> {
             }
             self.live(passed);
         }
+        None
     }
 
     /// The next moment at which a launch becomes ready.
@@ -193,15 +199,15 @@ impl<'a> Cohorts<'a> {
         }
         let local = (port / on / self.limits.sm).max(tensor / on).max(1.0);
         let write_back = if self.dirty > 0.0 { self.device.sim.cold_write_back } else { 0.0 };
-        let drawn = |stretch: f64, bytes: fn(&Kind) -> f64| -> f64 {
-            let of = |kind: &u32| {
-                let (of, running) = (&self.kinds[*kind as usize], &self.running[*kind as usize]);
-                running.ctas * bytes(of) / duration(of, local, stretch)
-            };
-            self.active.iter().map(of).sum()
+        let drawn = |stretch: f64| -> Drawn {
+            let of =
+                |kind: &u32| Drawn::of(&self.kinds[*kind as usize], self.running[*kind as usize].ctas, local, stretch);
+            self.active.iter().map(of).fold(Drawn::default(), Drawn::plus)
         };
-        let stretch = least(|stretch| drawn(stretch, |kind| kind.fabric), self.limits.hbm / (1.0 + write_back));
-        let read = drawn(stretch, |kind| kind.read);
+        let most = self.limits.hbm / (1.0 + write_back);
+        let stretch = near(drawn, most, self.stretch).unwrap_or_else(|| least(|stretch| drawn(stretch).fabric, most));
+        let read = drawn(stretch).read;
+        self.stretch = stretch;
         for kind in &self.active {
             let of = &self.kinds[*kind as usize];
             self.running[*kind as usize].speed = of.alone() / duration(of, local, stretch);
@@ -261,9 +267,50 @@ impl<'a> Cohorts<'a> {
     }
 }
 
+/// What CTAs draw of memory, bytes per ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawn {
+    fabric: f64,
+    read: f64,
+    /// By how much the first grows with the stretch: not at all or downwards.
+    slope: f64,
+}
+
+impl Drawn {
+    fn of(kind: &Kind, ctas: f64, local: f64, stretch: f64) -> Self {
+        let time = duration(kind, local, stretch);
+        let fabric = ctas * kind.fabric / time;
+        let waits = kind.exposure * stretch > local;
+        let slope = if waits { -fabric * kind.time * kind.exposure / time } else { 0.0 };
+        Self { fabric, read: ctas * kind.read / time, slope }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { fabric: self.fabric + other.fabric, read: self.read + other.read, slope: self.slope + other.slope }
+    }
+}
+
 /// Of a CTA of a kind where memory takes so many times as long as it does for it alone, ns.
 fn duration(kind: &Kind, local: f64, stretch: f64) -> f64 {
     kind.fixed + kind.time * local.max(kind.exposure * stretch)
+}
+
+/// The stretch at which `most` is drawn, or 1 where less is, by Newton's steps from `guess`: from one moment to the next it
+/// changes little. Nothing where these do not find it.
+fn near(drawn: impl Fn(f64) -> Drawn, most: f64, guess: f64) -> Option<f64> {
+    let mut stretch = guess;
+    for _ in 0..STEPS_FROM_LAST {
+        let found = drawn(stretch);
+        let over = found.fabric - most;
+        if over.abs() <= EXACT * most || over < 0.0 && stretch <= 1.0 {
+            return Some(stretch);
+        }
+        if found.slope >= 0.0 {
+            return None;
+        }
+        stretch = (stretch - over / found.slope).max(1.0);
+    }
+    None
 }
 
 /// The least stretch from 1 on at which no more than `most` is drawn: by false position, where an end of the bracket that

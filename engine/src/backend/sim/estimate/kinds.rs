@@ -1,23 +1,14 @@
 //! Kinds of CTAs, and the order in which each launch begins them.
 
-use std::ops::Range;
-
 use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
+use crate::backend::sim::estimate::alike::{Alike, Class};
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::LEAST_EXPOSURE;
 use crate::backend::sim::run;
 use crate::backend::sim::runs_on::RunsOn;
-use crate::plan::{LaunchKind, LaunchPlan, PlannedPack};
-use crate::tile::Tile;
-use crate::units::{NodeIdx, PackIdx};
-use crate::workload::PrefixTree;
-
-/// Hits are told apart in so many steps.
-const HITS: f64 = 16.0;
-/// Token counts are told apart by a 32nd.
-const TOKEN_BITS: u32 = 5;
+use crate::plan::{LaunchKind, LaunchPlan};
 
 /// CTAs that are alike.
 #[derive(Clone, Copy, Debug)]
@@ -59,20 +50,16 @@ pub(super) struct Kinds {
     pub(super) of_pack: Vec<u32>,
 }
 
-/// What tells kinds of a launch apart: queries, tokens (as far as they are told apart), hits, bytes written.
-type Key = (Tile, u32, u64, u32, u64);
-
 impl Kinds {
-    pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, model: &CostModel<'_>, limits: &Limits) -> Option<Self> {
-        let readings = Readings::of(plan, tree);
-        let written = run::written(plan);
+    pub(super) fn of(plan: &LaunchPlan, alike: &Alike, model: &CostModel<'_>, limits: &Limits) -> Option<Self> {
+        let written = written(plan, alike);
         let mut kinds = Self { all: Vec::new(), orders: Vec::new(), of_pack: Vec::new() };
         for (at, launch) in plan.launches.iter().enumerate() {
             let on = model.runs_on(plan, launch);
             let share = 1.0 / f64::from(model.ctas_per_sm(launch.kind, on) * model.device.sm_count);
             let runs = match launch.kind {
                 LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                    kinds.attention(plan, at, (model, on), &readings, &written, limits)
+                    kinds.attention(plan, at, (model, on), (alike, &written), limits)
                 }
                 LaunchKind::Merge => {
                     let partials = plan.merge.merged_queries().map(|query| plan.merge.of(query).len() as u32);
@@ -94,8 +81,7 @@ impl Kinds {
         plan: &LaunchPlan,
         at: usize,
         (model, on): (&CostModel<'_>, RunsOn),
-        readings: &Readings<'_>,
-        written: &[f64],
+        (alike, written): (&Alike, &[f64]),
         limits: &Limits,
     ) -> Vec<(u32, f64)> {
         let launch = &plan.launches[at];
@@ -103,21 +89,18 @@ impl Kinds {
         if persistent {
             self.of_pack = vec![0; plan.packs.len()];
         }
-        let mut known: FxHashMap<Key, u32> = FxHashMap::default();
+        let mut known: Vec<Option<(u32, f64)>> = vec![None; alike.classes.len()];
         let mut runs = Vec::new();
         for idx in plan.packs_of(launch) {
-            let pack = plan.pack(*idx);
-            let unique = readings.unique(pack);
-            let rounded = (unique * HITS).ceil() as u32;
-            let key = (pack.tile, pack.queries_len, coarse(pack.tokens.0), rounded, written[idx.at()] as u64);
-            let kind = *known.entry(key).or_insert_with(|| {
-                let kind = decode_kind(plan, (at, *idx), (model, on), 1.0 - unique, written[idx.at()], limits);
-                self.all.push(kind);
-                self.all.len() as u32 - 1
+            let class = alike.of_pack[idx.at()] as usize;
+            let (kind, heads) = *known[class].get_or_insert_with(|| {
+                let of = &alike.classes[class];
+                self.all.push(decode_kind(plan, at, (model, on), (of, written[class]), limits));
+                let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, of.first));
+                (self.all.len() as u32 - 1, f64::from(heads))
             });
-            let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, *idx));
-            self.all[kind as usize].ctas += f64::from(heads);
-            push_run(&mut runs, kind, f64::from(heads));
+            self.all[kind as usize].ctas += heads;
+            push_run(&mut runs, kind, heads);
             if persistent {
                 self.of_pack[idx.at()] = kind;
             }
@@ -169,20 +152,34 @@ impl Kind {
     }
 }
 
+/// The bytes that a pack of each class writes, over all heads.
+fn written(plan: &LaunchPlan, alike: &Alike) -> Vec<f64> {
+    if !plan.merge.rounds.is_empty() {
+        // Systems that prescribe merges have forms of their own.
+        let of_packs = run::written(plan);
+        return alike.classes.iter().map(|class| of_packs[class.first.at()]).collect();
+    }
+    let of = |class: &Class| {
+        let alone = plan.pack(class.first).queries_len - class.merged;
+        plan.shape.partial_bytes() * u64::from(class.merged) + plan.shape.query_bytes() * u64::from(alone)
+    };
+    alike.classes.iter().map(|class| of(class).as_f64()).collect()
+}
+
 fn decode_kind(
     plan: &LaunchPlan,
-    (at, idx): (usize, PackIdx),
+    at: usize,
     (model, on): (&CostModel<'_>, RunsOn),
-    hit: f64,
-    written: f64,
+    (class, written): (&Class, f64),
     limits: &Limits,
 ) -> Kind {
-    let (launch, pack, sim) = (&plan.launches[at], plan.pack(idx), &model.device.sim);
+    let (launch, pack, sim) = (&plan.launches[at], plan.pack(class.first), &model.device.sim);
+    let hit = 1.0 - class.unique;
     if let RunsOn::Prefill { kernel, further } = on {
         let work = model.decode_item(pack, &kernel, hit, (written, launch.order));
         return Kind::new(at, kernel.item.as_f64() + further, &work, limits);
     }
-    let heads = plan.run_of_heads(launch, idx);
+    let heads = plan.run_of_heads(launch, class.first);
     let work = model.main_loop(pack, &model.cta(pack, heads, launch.order, on), hit, written);
     let begin = if launch.kind.is_persistent() { sim.queue_pop } else { sim.cta_prologue };
     Kind::new(at, begin.as_f64() + model.epilogue(work.dram_write), &work, limits)
@@ -201,44 +198,9 @@ fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
     }
 }
 
-/// The leading bits of a token count.
-fn coarse(tokens: u64) -> u64 {
-    let below = (u64::BITS - tokens.leading_zeros()).saturating_sub(TOKEN_BITS + 1);
-    (tokens + (1 << below >> 1)) >> below << below
-}
-
 fn push_run(runs: &mut Vec<(u32, f64)>, kind: u32, ctas: f64) {
     match runs.last_mut() {
         Some(last) if last.0 == kind => last.1 += ctas,
         _ => runs.push((kind, ctas)),
-    }
-}
-
-/// How many times the packs of a plan read each node, in the mean over its tokens.
-struct Readings<'a> {
-    plan: &'a LaunchPlan,
-    tree: &'a PrefixTree,
-    of_node: Vec<f64>,
-}
-
-impl<'a> Readings<'a> {
-    fn of(plan: &'a LaunchPlan, tree: &'a PrefixTree) -> Self {
-        let mut of_node = vec![0.0; tree.nodes.len()];
-        for (pack, times) in plan.packs.iter().zip(plan.reads_of_packs()) {
-            for (node, tokens) in plan.reach(pack, tree) {
-                let tokens = (tokens.end - tokens.start) as f64;
-                of_node[node.at()] += times as f64 * tokens / tree.node(node).tokens.as_f64().max(1.0);
-            }
-        }
-        Self { plan, tree, of_node }
-    }
-
-    /// Part of a pack's tokens that comes from HBM.
-    fn unique(&self, pack: &PlannedPack) -> f64 {
-        let once = |(node, tokens): (NodeIdx, Range<u64>)| {
-            (tokens.end - tokens.start) as f64 / self.of_node[node.at()].max(1.0)
-        };
-        let tokens: f64 = self.plan.reach(pack, self.tree).map(once).sum();
-        (tokens / pack.tokens.as_f64().max(1.0)).min(1.0)
     }
 }

@@ -1,0 +1,129 @@
+//! Ways of decodes alone, priced by cohorts as far as they may be among the best.
+//!
+//! ```text
+//! scheduler ── pack ──► bytes alone ──► tiles, slots ──┬─ serial ──┐
+//!                        take longer?                  ├─ streams ─┼─► CTAs and bytes take longer? ──► queue, cohorts
+//!                                                      └─ fused ───┘
+//! ```
+//!
+//! Packs, tiles and slots are the same under each strategy, and most ways are told by what they take at least: only those
+//! that may still be among the best are run by cohorts, and these end as soon as they are too late.
+
+use crate::backend::sim::{Alike, Pricing, least_of_reading};
+use crate::error::Result;
+use crate::pack::{self, Packing};
+use crate::plan::LaunchPlan;
+use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
+use crate::session::{Packed, PlanOptions, pack_batch};
+use crate::units::{Bytes, Nanos};
+use crate::workload::{Batch, PrefixTree};
+
+/// The packs of the best way and its plan.
+pub(super) type Made = (Packing, LaunchPlan);
+
+impl Ways {
+    /// Prices ways of decodes alone.
+    pub(super) fn priced(&mut self, batch: &Batch, options: &PlanOptions) -> Result<()> {
+        let (tree, tiles) = (self.tree.clone(), self.tiles.clone());
+        let mut alike = options.clone();
+        (alike.auto, alike.explain) = (super::Auto::default(), false);
+        for scheduler in schedulers(batch, options) {
+            let pairs = pairs(batch, options, &[scheduler])?;
+            if self.reads_too_much(scheduler, batch, options)? {
+                self.slower.extend(pairs);
+                continue;
+            }
+            scheduler.clone_into(&mut alike.scheduler);
+            let packed = match pack_batch(batch, (&tree, &tiles), &alike) {
+                Ok(packed) => packed,
+                Err(error) => {
+                    self.refuse(error, pairs)?;
+                    continue;
+                }
+            };
+            if reading(&packed) > self.latest() {
+                self.slower.extend(pairs);
+                continue;
+            }
+            let best = self.of_packs(&packed, &tree, pairs)?;
+            self.made = best.map(|plan| (packed.packing, plan)).or(self.made.take());
+        }
+        Ok(())
+    }
+
+    /// Prices the strategies of a packing; gives the plan of one that is better than all before.
+    fn of_packs(&mut self, packed: &Packed<'_>, tree: &PrefixTree, pairs: Vec<Pair>) -> Result<Option<LaunchPlan>> {
+        let mut plan = packed.draft();
+        let (mut best, mut in_series, mut alike) = (None, None, None);
+        for pair in pairs {
+            if let Err(error) = packed.launch(&mut plan, pair.strategy) {
+                self.refuse(error, [pair])?;
+                continue;
+            }
+            // One launch is on one stream, whatever the strategy.
+            if in_series.as_ref() == Some(&plan.launches) {
+                self.same.push(pair);
+                continue;
+            }
+            let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree));
+            match self.price(packed, &mut plan, alike) {
+                Some(time) => {
+                    if self.timed.iter().all(|way| time < way.time) {
+                        best = Some(plan.clone());
+                    }
+                    self.timed.push(Way { time, pair });
+                }
+                None => self.slower.push(pair),
+            }
+            in_series.get_or_insert_with(|| plan.launches.clone());
+        }
+        Ok(best)
+    }
+
+    /// The time of a plan whose queue is still to be put in order; nothing where it cannot be among the best.
+    fn price(&self, packed: &Packed<'_>, plan: &mut LaunchPlan, alike: &Alike) -> Option<Nanos> {
+        let device = packed.input.device;
+        let latest = self.latest();
+        if Pricing::of(plan, alike, device).is_some_and(|pricing| pricing.least() > latest) {
+            return None;
+        }
+        packed.order_queue(plan);
+        match Pricing::of(plan, alike, device) {
+            Some(pricing) => pricing.time(latest),
+            None => Some(LAST),
+        }
+    }
+
+    /// The latest time that is still among the best.
+    fn latest(&self) -> Nanos {
+        let mut times: Vec<Nanos> = self.timed.iter().map(|way| way.time).collect();
+        if times.len() < self.best {
+            return LAST;
+        }
+        *times.select_nth_unstable(self.best - 1).1
+    }
+
+    /// Whether a scheduler that reads each request alone takes too long for its reads from L2, whatever its packs.
+    fn reads_too_much(&self, scheduler: &str, batch: &Batch, options: &PlanOptions) -> Result<bool> {
+        if pack::find(scheduler)?.shares() {
+            return Ok(false);
+        }
+        let shape = &batch.shape;
+        let read = shape.kv_bytes_per_token() * batch.decode_tokens().0;
+        let unique = shape.kv_bytes_per_token() * self.tree.unique_tokens().0;
+        Ok(least_of_reading(&options.device, unique, read, Bytes(0)) > self.latest())
+    }
+}
+
+/// The least that packs take for their bytes.
+fn reading(packed: &Packed<'_>) -> Nanos {
+    let (input, packs) = (&packed.input, &packed.packing.packs);
+    let shape = &input.batch.shape;
+    let read: u64 = packs.iter().map(|pack| pack.tokens.0).sum();
+    let slots: u64 = packs.iter().map(|pack| u64::from(pack.queries_len)).sum();
+    // Where requests have several partials, each has one more than there would be without.
+    let more = slots.saturating_sub(input.tree.order.len() as u64);
+    let kv = shape.kv_bytes_per_token();
+    let queries = shape.query_bytes() * slots;
+    least_of_reading(input.device, kv * input.tree.unique_tokens().0, kv * read, queries + shape.partial_bytes() * more)
+}
