@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! hits      of KV that k packs read, one reading comes from HBM and k − 1 from L2
-//! duration  fixed + loop · max(1, local, e · s)    local: port and tensor cores of the mean SM
-//! s         the least stretch at which all cohorts together take no more than HBM and L2 give
+//! duration  begin + loop · max(1, local, e · s) + end    local: port and tensor cores of an SM that holds the most
+//! s         the least stretch at which all cohorts that load take no more than HBM and L2 give
 //! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
 //! ```
 //!
@@ -59,12 +59,8 @@ impl<'a> Pricing<'a> {
 
     /// The time of the plan with cold L2; nothing where it is seen to be more than `most` before it is known.
     pub fn time(mut self, most: Nanos) -> Option<Nanos> {
-        let (most, device) = (most.as_f64(), self.model.device);
-        let mut ends = Cohorts::new(self.plan, device, &self.kinds, self.limits).run(most)?;
-        let last_merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds, &ends);
-        if !last_merges.is_empty() {
-            ends = Cohorts::new(self.plan, device, &self.kinds, self.limits).run(most)?;
-        }
+        let last_merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds);
+        let ends = Cohorts::new(self.plan, self.model.device, &self.kinds, self.limits).run(most.as_f64())?;
         let end_of = |(kind, end): (usize, &f64)| end + last_merges.get(kind).copied().unwrap_or(0.0);
         Some(Nanos(ends.iter().enumerate().map(end_of).fold(0.0, f64::max).round() as u64))
     }

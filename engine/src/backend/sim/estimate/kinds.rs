@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
 use crate::backend::sim::estimate::alike::{Alike, Class};
+use crate::backend::sim::estimate::least::written_back;
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::LEAST_EXPOSURE;
 use crate::backend::sim::run;
@@ -15,7 +16,10 @@ use crate::plan::{LaunchKind, LaunchPlan};
 pub(super) struct Kind {
     pub(super) launch: u32,
     /// Prologue and epilogue, ns.
-    pub(super) fixed: f64,
+    pub(super) begin: f64,
+    pub(super) end: f64,
+    /// Merges in the mean, ns at full rate.
+    pub(super) merging: f64,
     /// The main loop at full rate, ns.
     pub(super) time: f64,
     /// Part of it that HBM would take alone.
@@ -23,6 +27,8 @@ pub(super) struct Kind {
     /// What it takes of the memory system ([`MainLoop::fabric`]).
     pub(super) fabric: f64,
     pub(super) read: f64,
+    /// What it brings into L2, read or written.
+    pub(super) through: f64,
     /// Bytes between the SM and L2.
     pub(super) moved: f64,
     /// Time of the whole SM's tensor cores, ns.
@@ -62,12 +68,18 @@ impl Kinds {
                     kinds.attention(plan, at, (model, on), (alike, &written), limits)
                 }
                 LaunchKind::Merge => {
+                    let kept = kinds.kept(model);
                     let partials = plan.merge.merged_queries().map(|query| plan.merge.of(query).len() as u32);
-                    kinds.merges(at, (model, limits), partials.map(|partials| model.merge_cta(partials, 1.0)))
+                    kinds.merges(at, (model, limits), partials, |partials| model.merge_cta(partials, kept))
                 }
                 LaunchKind::MergeRound(round) => {
+                    let kept = kinds.kept(model);
                     let round = &plan.merge.rounds[round as usize];
-                    kinds.merges(at, (model, limits), (0..round.rows()).map(|row| model.round_cta(round, row, 1.0)))
+                    // The first row of its like stands for all.
+                    let mut rows: FxHashMap<(usize, bool), usize> = FxHashMap::default();
+                    let like = |row| *rows.entry((round.row(row).len(), round.finishes[row])).or_insert(row);
+                    let like: Vec<usize> = (0..round.rows()).map(like).collect();
+                    kinds.merges(at, (model, limits), like.into_iter(), |row| model.round_cta(round, row, kept))
                 }
                 _ => return None,
             };
@@ -108,38 +120,53 @@ impl Kinds {
         runs
     }
 
-    /// Rows of a merge kernel, by their partials.
-    fn merges(
+    /// Rows of a merge kernel, by their partials and whatever else tells them apart.
+    fn merges<R: Copy + PartialEq>(
         &mut self,
         at: usize,
         (model, limits): (&CostModel<'_>, &Limits),
-        rows: impl Iterator<Item = MainLoop>,
+        rows: impl Iterator<Item = R>,
+        work: impl Fn(R) -> MainLoop,
     ) -> Vec<(u32, f64)> {
-        let mut known: FxHashMap<(u64, u64), u32> = FxHashMap::default();
+        let mut known: Vec<(R, u32)> = Vec::new();
         let mut runs = Vec::new();
-        for work in rows {
-            let kind = *known.entry((work.time.to_bits(), work.moved.to_bits())).or_insert_with(|| {
+        for row in rows {
+            let kind = known.iter().find(|(other, _)| *other == row).map(|(_, kind)| *kind).unwrap_or_else(|| {
+                let work = work(row);
                 // All but the first CTAs of an SM have the launch behind them.
-                let fixed = model.device.sim.idle_latency.as_f64() + model.store(work.dram_write);
-                self.all.push(Kind::new(at, fixed, &work, limits));
-                self.all.len() as u32 - 1
+                let begin = model.device.sim.idle_latency.as_f64();
+                self.all.push(Kind::new(at, (begin, model.store(work.dram_write)), &work, limits));
+                let kind = self.all.len() as u32 - 1;
+                known.push((row, kind));
+                kind
             });
             self.all[kind as usize].ctas += 1.0;
             push_run(&mut runs, kind, 1.0);
         }
         runs
     }
+
+    /// Part of the partials that L2 still holds when they are merged, as if they were written evenly between the reads.
+    fn kept(&self, model: &CostModel<'_>) -> f64 {
+        let device = model.device;
+        let through: f64 = self.all.iter().map(|kind| kind.ctas * kind.through).sum();
+        let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
+        useful / (through + written_back(device, through)).max(useful)
+    }
 }
 
 impl Kind {
-    fn new(launch: usize, fixed: f64, work: &MainLoop, limits: &Limits) -> Self {
+    fn new(launch: usize, (begin, end): (f64, f64), work: &MainLoop, limits: &Limits) -> Self {
         Self {
             launch: launch as u32,
-            fixed,
+            begin,
+            end,
+            merging: 0.0,
             time: work.time,
             exposure: (work.waits.hbm / work.time).clamp(LEAST_EXPOSURE, 1.0),
             fabric: work.fabric(limits),
             read: work.dram_read,
+            through: work.dram_read + work.dram_write,
             moved: work.moved,
             tensor: work.tensor,
             ctas: 0.0,
@@ -148,7 +175,12 @@ impl Kind {
 
     /// A CTA by itself, ns.
     pub(super) fn alone(&self) -> f64 {
-        self.fixed + self.time
+        self.time + self.apart()
+    }
+
+    /// All of that but its main loop, ns.
+    pub(super) fn apart(&self) -> f64 {
+        self.begin + self.end + self.merging
     }
 }
 
@@ -177,12 +209,12 @@ fn decode_kind(
     let hit = 1.0 - class.unique;
     if let RunsOn::Prefill { kernel, further } = on {
         let work = model.decode_item(pack, &kernel, hit, (written, launch.order));
-        return Kind::new(at, kernel.item.as_f64() + further, &work, limits);
+        return Kind::new(at, (0.0, kernel.item.as_f64() + further), &work, limits);
     }
     let heads = plan.run_of_heads(launch, class.first);
     let work = model.main_loop(pack, &model.cta(pack, heads, launch.order, on), hit, written);
     let begin = if launch.kind.is_persistent() { sim.queue_pop } else { sim.cta_prologue };
-    Kind::new(at, begin.as_f64() + model.epilogue(work.dram_write), &work, limits)
+    Kind::new(at, (begin.as_f64(), model.epilogue(work.dram_write)), &work, limits)
 }
 
 /// What the first CTAs of a launch take more than those that follow on their SMs, ns: workers are set up by then, and
