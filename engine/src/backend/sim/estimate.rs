@@ -61,7 +61,8 @@ impl<'a> Pricing<'a> {
     pub fn time(mut self, most: Nanos) -> Option<Nanos> {
         let last_merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds);
         let ends = Cohorts::new(self.plan, self.model.device, &self.kinds, self.limits).run(most.as_f64())?;
-        let end_of = |(kind, end): (usize, &f64)| end + last_merges.get(kind).copied().unwrap_or(0.0);
-        Some(Nanos(ends.iter().enumerate().map(end_of).fold(0.0, f64::max).round() as u64))
+        let end_of = |(kind, end): (usize, &f64)| end + last_merges.of_kinds.get(kind).copied().unwrap_or(0.0);
+        let last = ends.iter().copied().fold(0.0, f64::max) + last_merges.held;
+        Some(Nanos(ends.iter().enumerate().map(end_of).fold(last, f64::max).round() as u64))
     }
 }

@@ -12,7 +12,7 @@
 use crate::backend::sim::{Alike, Pricing, least_of_reading};
 use crate::error::Result;
 use crate::pack::{self, Packing};
-use crate::plan::LaunchPlan;
+use crate::plan::{LaunchPlan, Strategy};
 use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
 use crate::session::{Packed, PlanOptions, pack_batch};
 use crate::units::{Bytes, Nanos};
@@ -55,7 +55,10 @@ impl Ways {
     fn of_packs(&mut self, packed: &Packed<'_>, tree: &PrefixTree, pairs: Vec<Pair>) -> Result<Option<LaunchPlan>> {
         let mut plan = packed.draft();
         let (mut best, mut in_series, mut alike) = (None, None, None);
-        for pair in pairs {
+        // One kernel for all is the fastest of most large batches, and the others are told by what they take at least.
+        let (fused, others): (Vec<Pair>, Vec<Pair>) =
+            pairs.into_iter().partition(|pair| pair.strategy == Strategy::Fused);
+        for pair in fused.into_iter().chain(others) {
             if let Err(error) = packed.launch(&mut plan, pair.strategy) {
                 self.refuse(error, [pair])?;
                 continue;
@@ -84,14 +87,15 @@ impl Ways {
     fn price(&self, packed: &Packed<'_>, plan: &mut LaunchPlan, alike: &Alike) -> Option<Nanos> {
         let device = packed.input.device;
         let latest = self.latest();
-        if Pricing::of(plan, alike, device).is_some_and(|pricing| pricing.least() > latest) {
+        let Some(pricing) = Pricing::of(plan, alike, device) else { return Some(LAST) };
+        if pricing.least() > latest {
             return None;
         }
-        packed.order_queue(plan);
-        match Pricing::of(plan, alike, device) {
-            Some(pricing) => pricing.time(latest),
-            None => Some(LAST),
+        if !plan.launches.iter().any(|launch| launch.kind.is_persistent()) {
+            return pricing.time(latest);
         }
+        packed.order_queue(plan);
+        Pricing::of(plan, alike, device)?.time(latest)
     }
 
     /// The latest time that is still among the best.

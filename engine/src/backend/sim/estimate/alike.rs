@@ -42,15 +42,21 @@ impl Alike {
         let readings = Readings::of(plan, tree);
         let mut known: FxHashMap<Key, u32> = FxHashMap::default();
         let mut alike = Self { of_pack: Vec::with_capacity(plan.packs.len()), classes: Vec::new() };
+        // Neighbours are alike more often than not.
+        let mut last: Option<(Key, u32)> = None;
         for (at, pack) in plan.packs.iter().enumerate() {
             let unique = readings.unique(pack);
             let merged = merged_queries(plan, pack);
             let rounded = (unique * HITS).ceil() as u32;
             let key = (pack.tile, pack.heads, pack.queries_len, coarse(pack.tokens.0), rounded, merged);
-            let class = *known.entry(key).or_insert_with(|| {
-                alike.classes.push(Class { first: PackIdx::from(at), unique, merged });
-                alike.classes.len() as u32 - 1
-            });
+            let class = match last {
+                Some((other, class)) if other == key => class,
+                _ => *known.entry(key).or_insert_with(|| {
+                    alike.classes.push(Class { first: PackIdx::from(at), unique, merged });
+                    alike.classes.len() as u32 - 1
+                }),
+            };
+            last = Some((key, class));
             alike.of_pack.push(class);
         }
         alike
