@@ -197,7 +197,9 @@ fn mixed(order: &[PackIdx], loads: &[Load], mix: &Mix) -> Vec<PackIdx> {
 fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load> {
     let shape = &input.batch.shape;
     let device = input.device;
-    let readers = readers(input, packs);
+    // Of the blocks that a pack reads of a node, the part that it is the first to read.
+    let readers = readers(input, packs).into_iter().zip(&input.tree.nodes);
+    let unread: Vec<f64> = readers.map(|(read, node)| node.blocks.len() as f64 / read.max(1) as f64).collect();
     let block = shape.kv_bytes_per_token().as_f64() * f64::from(shape.block_size);
     let slot = if merges { shape.partial_bytes() } else { shape.query_bytes() }.as_f64();
     let hbm = device.reachable_bytes_per_s() * 1e-9;
@@ -205,12 +207,7 @@ fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load
     // Workers hold every tile of the plan.
     let per_sm = times.iter().map(|(_, time)| time.per_sm).fold(f64::INFINITY, f64::min);
     let load = |pack: &PlannedPack| {
-        let first: f64 = nodes_of(input, pack)
-            .map(|(node, blocks)| {
-                let all = f64::from(input.tree.node(node).blocks.len() as u32);
-                f64::from(blocks) * all / readers[node.at()].max(1) as f64
-            })
-            .sum();
+        let first: f64 = nodes_of(input, pack).map(|(node, blocks)| f64::from(blocks) * unread[node.at()]).sum();
         let bytes = first * block + f64::from(pack.queries_len) * slot;
         let (cta, ctas) = times.iter().find(|(tile, _)| *tile == pack.tile).map_or((0.0, 0), |(_, time)| {
             (time.cta(pack.tokens.as_f64(), per_sm), shape.kv_heads.div_ceil(time.heads))

@@ -11,6 +11,7 @@
 
 use crate::backend::sim::{Alike, Pricing, least_of_reading};
 use crate::error::Result;
+use crate::hw::Device;
 use crate::pack::{self, Packing};
 use crate::plan::{LaunchPlan, Strategy};
 use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
@@ -27,9 +28,13 @@ impl Ways {
         let (tree, tiles) = (self.tree.clone(), self.tiles.clone());
         let mut alike = options.clone();
         (alike.auto, alike.explain) = (super::Auto::default(), false);
+        // Packs that read too much, whatever their tiles: whose they are, and the rows of the tallest tile.
+        let mut too_much: Vec<(&str, u32)> = Vec::new();
         for scheduler in schedulers(batch, options) {
             let pairs = pairs(batch, options, &[scheduler])?;
-            if self.reads_too_much(scheduler, batch, options)? {
+            let of = pack::find(scheduler)?;
+            let packs = (of.packs_as(), of.tile_rule().max_rows(&tiles));
+            if too_much.contains(&packs) || !of.shares() && self.reads_too_much(batch, &options.device) {
                 self.slower.extend(pairs);
                 continue;
             }
@@ -42,6 +47,7 @@ impl Ways {
                 }
             };
             if reading(&packed) > self.latest() {
+                too_much.push(packs);
                 self.slower.extend(pairs);
                 continue;
             }
@@ -107,15 +113,11 @@ impl Ways {
         *times.select_nth_unstable(self.best - 1).1
     }
 
-    /// Whether a scheduler that reads each request alone takes too long for its reads from L2, whatever its packs.
-    fn reads_too_much(&self, scheduler: &str, batch: &Batch, options: &PlanOptions) -> Result<bool> {
-        if pack::find(scheduler)?.shares() {
-            return Ok(false);
-        }
-        let shape = &batch.shape;
-        let read = shape.kv_bytes_per_token() * batch.decode_tokens().0;
-        let unique = shape.kv_bytes_per_token() * self.tree.unique_tokens().0;
-        Ok(least_of_reading(&options.device, unique, read, Bytes(0)) > self.latest())
+    /// Whether reading each request alone takes too long, whatever the packs.
+    fn reads_too_much(&self, batch: &Batch, device: &Device) -> bool {
+        let kv = batch.shape.kv_bytes_per_token();
+        let (unique, read) = (kv * self.tree.unique_tokens().0, kv * batch.decode_tokens().0);
+        least_of_reading(device, unique, read, Bytes(0)) > self.latest()
     }
 }
 
