@@ -103,17 +103,28 @@ pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions
     let start = Instant::now();
     let (tree, packing, plan) = block_tables_to_plan(&batch, &tiles, options)?;
     let plan_time = start.elapsed();
-    // A proof, not a part of planning: no plan leaves here that computes a token twice or never.
-    pack::coverage(&batch, &packing)?;
+    let planned = proven((&spec, &batch), (Arc::new(tree), tiles), (&packing, plan), options)?;
+    Ok(Planned { plan_time, ..planned })
+}
+
+/// A plan with all that it was made of. A proof, not a part of planning: no plan leaves here that computes a token twice or
+/// never.
+fn proven(
+    (spec, batch): (&Arc<BatchSpec>, &Arc<Batch>),
+    (tree, tiles): (Arc<PrefixTree>, Arc<TileSet>),
+    (packing, plan): (&Packing, LaunchPlan),
+    options: &PlanOptions,
+) -> Result<Planned> {
+    pack::coverage(batch, packing)?;
     plan.prefill.coverage(batch.requests())?;
     Ok(Planned {
-        spec,
-        batch,
-        tree: Arc::new(tree),
+        spec: Arc::clone(spec),
+        batch: Arc::clone(batch),
+        tree,
         tiles,
         plan: Arc::new(plan),
         options: Arc::new(options.clone()),
-        plan_time,
+        plan_time: Duration::ZERO,
     })
 }
 
@@ -200,8 +211,25 @@ struct Packed<'a> {
 impl Packed<'_> {
     /// The launch plan of the packs under a strategy.
     fn plan(&self, strategy: Strategy, explain: bool) -> Result<LaunchPlan> {
-        let choice = plan::PlanChoice { scheduler: self.scheduler, strategy, rule: self.rule, explain };
-        plan::build(&self.input, &self.packing, &choice)
+        plan::build(&self.input, &self.packing, &self.choice(strategy, explain))
+    }
+
+    /// What is the same of the plan under each strategy.
+    fn draft(&self) -> LaunchPlan {
+        plan::draft(&self.input, &self.packing, &self.choice(Strategy::default(), false))
+    }
+
+    /// Gives a draft the launches of a strategy; a queue is still to be put in order.
+    fn launch(&self, plan: &mut LaunchPlan, strategy: Strategy) -> Result<()> {
+        plan::launch(&self.input, &self.packing, plan, strategy)
+    }
+
+    fn order_queue(&self, plan: &mut LaunchPlan) {
+        plan::order_queue(&self.input, &self.packing, plan);
+    }
+
+    fn choice(&self, strategy: Strategy, explain: bool) -> plan::PlanChoice {
+        plan::PlanChoice { scheduler: self.scheduler, strategy, rule: self.rule, explain }
     }
 }
 

@@ -61,8 +61,7 @@ impl Scheduler for FastTree {
             });
         }
         let mut phases = Phases::default();
-        let settled = Settled::of(input, &mut phases.packing);
-        let vnodes = vnodes(input, settled.queries);
+        let (settled, vnodes) = Settled::of(input, &mut phases.packing);
         let tall = |queries: usize| queries as u32 > settled.queries[1];
         for (phase, own_rows) in ROWS.into_iter().enumerate() {
             let mine = |vnode: &&Vnode| tall(vnode.queries.len()) == (phase == 0);
@@ -183,11 +182,13 @@ impl Settled {
         self.queries[0] == self.queries[1]
     }
 
-    fn of(input: &PackInput<'_>, packing: &mut Packing) -> Self {
+    /// With the vnodes of its tiles.
+    fn of(input: &PackInput<'_>, packing: &mut Packing) -> (Self, Vec<Vnode>) {
         let group = input.batch.shape.group();
         let own = ROWS.map(|rows| (rows / group).max(1));
         let mut settled = Self { queries: own, split: [LONG, LONG] };
-        let first = settled.ctas(input);
+        let of_own = vnodes(input, own);
+        let first = settled.ctas(input, &of_own);
         let mut cut = false;
         for phase in 0..2 {
             if (1..CUT_BELOW[phase]).contains(&first[phase]) {
@@ -199,9 +200,9 @@ impl Settled {
             }
         }
         if !cut {
-            return settled;
+            return (settled, of_own);
         }
-        let second = settled.ctas(input);
+        let second = settled.ctas(input, &of_own);
         if (1..UNITE_BELOW[0]).contains(&second[0]) {
             settled.queries = [own[1]; 2];
         } else if (1..UNITE_BELOW[1]).contains(&second[1]) {
@@ -210,13 +211,14 @@ impl Settled {
         if input.explain {
             packing.decisions.push(explain_unite(input, second, &settled, own));
         }
-        settled
+        let vnodes = if settled.queries == own { of_own } else { vnodes(input, settled.queries) };
+        (settled, vnodes)
     }
 
     /// CTAs of each phase over all KV heads.
-    fn ctas(&self, input: &PackInput<'_>) -> [u64; 2] {
+    fn ctas(&self, input: &PackInput<'_>, vnodes: &[Vnode]) -> [u64; 2] {
         let mut ctas = [0; 2];
-        for vnode in vnodes(input, self.queries) {
+        for vnode in vnodes {
             let queries = vnode.queries.len() as u32;
             let phase = usize::from(queries <= self.queries[1]);
             let pieces = vnode.run.tokens.0.div_ceil(u64::from(self.split[phase]));

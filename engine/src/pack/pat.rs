@@ -63,6 +63,10 @@ impl Scheduler for Pat {
         if self.ablation == Ablation::FixedTile { TileRule::Fixed(FIXED) } else { TileRule::Fitting }
     }
 
+    fn packs_as(&self) -> &'static str {
+        "pat"
+    }
+
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
         let constant = input.options.split_constant;
         let weight = |parting: &Parting| constant * f64::from(parting.queries);

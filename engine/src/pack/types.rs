@@ -246,6 +246,11 @@ pub trait Scheduler: Sync {
         false
     }
 
+    /// The scheduler that makes the same packs where its tiles are as tall.
+    fn packs_as(&self) -> &'static str {
+        self.name()
+    }
+
     /// Whether it ever puts several requests into one pack.
     fn shares(&self) -> bool {
         true

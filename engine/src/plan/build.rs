@@ -39,12 +39,27 @@ pub struct PlanChoice {
 /// # Errors
 /// [`Error::Unsupported`] where the strategy cannot launch what the system prescribes.
 pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> Result<LaunchPlan> {
-    let imposed = packing.imposed.as_ref();
-    check_strategy(imposed, choice)?;
+    check_strategy(packing.imposed.as_ref(), choice.scheduler, choice.strategy)?;
+    let mut plan = draft(input, packing, choice);
+    launch(input, packing, &mut plan, choice.strategy)?;
+    let why = order_queue(input, packing, &mut plan);
+    plan.decisions.extend(why);
+    // With prefill, what runs beside what is a choice of its own (`hybrid`).
+    if choice.explain && input.batch.prefills().next().is_none() {
+        let imposed = packing.imposed.as_ref();
+        let counts = launch_counts(&plan, imposed);
+        let why = explain_launches(input, imposed.is_some(), counts, plan.packs.len(), choice.strategy);
+        plan.decisions.push(why);
+    }
+    Ok(plan)
+}
+
+/// What of a plan is the same under each strategy: packs with their tiles, slots and merges, and no launches yet.
+pub fn draft(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> LaunchPlan {
     let mut decisions = packing.decisions.records.clone();
-    let mut queries = Vec::with_capacity(packing.queries.len());
-    let mut packs = Vec::with_capacity(packing.packs.len());
-    let mut phases = imposed.into_iter().flat_map(|imposed| &imposed.phases).peekable();
+    let mut queries = Vec::with_capacity(packing.packs.iter().map(|pack| pack.queries_len as usize).sum());
+    let mut packs: Vec<PlannedPack> = Vec::with_capacity(packing.packs.len());
+    let mut phases = packing.imposed.iter().flat_map(|imposed| &imposed.phases).peekable();
     for pack in &packing.packs {
         while phases.next_if(|phase| phase.packs_end as usize <= packs.len()).is_some() {}
         let mut tile = tile_of(input, pack, phases.peek().copied(), choice.rule);
@@ -64,47 +79,63 @@ pub fn build(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> R
         });
         queries.extend_from_slice(packing.queries_of(pack));
     }
-    let mut merge = merge_plan(&queries, input.batch.requests().len());
-    let (order, launches) = match (imposed, choice.strategy) {
-        (Some(imposed), Strategy::Serial | Strategy::Streams) => {
-            let built = imposed_launches(&packs, &queries, &merge, imposed, choice.strategy == Strategy::Streams);
-            merge.rounds = built.rounds;
-            (built.order, built.launches)
-        }
-        (_, Strategy::Serial) => by_tile(&packs, merge.max_partials() > 1, false, cta_order(input)),
-        (_, Strategy::Streams) => by_tile(&packs, merge.max_partials() > 1, true, cta_order(input)),
-        // With prefill, a launch of its own goes in the place of this one.
-        (None, Strategy::Fused) if input.batch.prefills().next().is_none() => {
-            let (order, why) = queue::order(input, &packs, merge.max_partials() > 1);
-            decisions.extend(why);
-            persistent(&packs, order)
-        }
-        // Behind a persistent prefill launch the decodes are what `fused` makes of them alone.
-        (None, Strategy::Spatial | Strategy::CoResident) => {
-            let (order, why) = queue::order(input, &packs, merge.max_partials() > 1);
-            decisions.extend(why);
-            persistent(&packs, order)
-        }
-        _ => persistent(&packs, queue::longest_first(&packs)),
-    };
-    // With prefill, what runs beside what is a choice of its own (`hybrid`).
-    if choice.explain && input.batch.prefills().next().is_none() {
-        let counts = launch_counts(&packs, &queries, &merge, imposed);
-        decisions.push(explain_launches(input, imposed.is_some(), counts, packs.len(), choice.strategy));
-    }
-    Ok(LaunchPlan {
+    LaunchPlan {
         scheduler: choice.scheduler.to_owned(),
         strategy: choice.strategy,
         device: input.device.key.clone(),
         shape: input.batch.shape,
         packs,
+        merge: merge_plan(&queries, input.batch.requests().len()),
         queries,
-        order,
-        launches,
-        merge,
+        order: Vec::new(),
+        launches: Vec::new(),
         prefill: PrefillPlan::default(),
         decisions,
-    })
+    }
+}
+
+/// Gives a plan its launches under a strategy, in place of those that it has. A queue stands in the order of packs until
+/// [`order_queue`] puts it in its own.
+///
+/// # Errors
+/// As [`build`].
+pub fn launch(input: &PackInput<'_>, packing: &Packing, plan: &mut LaunchPlan, strategy: Strategy) -> Result<()> {
+    let imposed = packing.imposed.as_ref();
+    check_strategy(imposed, &plan.scheduler, strategy)?;
+    plan.strategy = strategy;
+    plan.merge.rounds = Vec::new();
+    (plan.order, plan.launches) = match (imposed, strategy) {
+        (Some(imposed), Strategy::Serial | Strategy::Streams) => {
+            let own_streams = strategy == Strategy::Streams;
+            let built = imposed_launches(&plan.packs, &plan.queries, &plan.merge, imposed, own_streams);
+            plan.merge.rounds = built.rounds;
+            (built.order, built.launches)
+        }
+        (_, Strategy::Serial | Strategy::Streams) => {
+            by_tile(&plan.packs, plan.merge.max_partials() > 1, strategy == Strategy::Streams, cta_order(input))
+        }
+        _ => persistent(&plan.packs, (0..plan.packs.len()).map(PackIdx::from).collect()),
+    };
+    Ok(())
+}
+
+/// Puts the queue of a persistent launch in order, with the reason where one is asked for.
+pub fn order_queue(input: &PackInput<'_>, packing: &Packing, plan: &mut LaunchPlan) -> Option<Decision> {
+    let mixes = match plan.strategy {
+        Strategy::Serial | Strategy::Streams => return None,
+        // With prefill, a launch of its own goes in the place of this one.
+        Strategy::Fused => input.batch.prefills().next().is_none(),
+        // Behind a persistent prefill launch the decodes are what `fused` makes of them alone.
+        Strategy::Spatial | Strategy::CoResident => true,
+        _ => false,
+    };
+    if !mixes || packing.imposed.is_some() {
+        plan.order = queue::longest_first(&plan.packs);
+        return None;
+    }
+    let (order, why) = queue::order(input, &plan.packs, plan.merge.max_partials() > 1);
+    plan.order = order;
+    why
 }
 
 /// KV heads that a CTA of a tile computes side by side: one where there are too few to give each of its warps a head, as
@@ -116,12 +147,12 @@ fn side_by_side(input: &PackInput<'_>, tile: Tile) -> u32 {
 
 /// A worker of the one persistent launch folds the group into rows; a kernel that does not cannot
 /// be one of its tasks.
-fn check_strategy(imposed: Option<&Imposed>, choice: &PlanChoice) -> Result<()> {
+fn check_strategy(imposed: Option<&Imposed>, scheduler: &str, strategy: Strategy) -> Result<()> {
     let unfolded =
         imposed.is_some_and(|imposed| imposed.phases.iter().any(|phase| phase.order == CtaOrder::QueryHeads));
-    if unfolded && !matches!(choice.strategy, Strategy::Serial | Strategy::Streams) {
+    if unfolded && !matches!(strategy, Strategy::Serial | Strategy::Streams) {
         return Err(Error::Unsupported {
-            who: format!("{} under {}", choice.scheduler, choice.strategy.name()),
+            who: format!("{scheduler} under {}", strategy.name()),
             limit: "its prefix kernel runs one CTA a query head, and a kernel for all has one a KV head; use serial or streams".to_owned(),
         });
     }
@@ -301,15 +332,10 @@ fn pack_time(input: &PackInput<'_>, tile: Tile, pack: &Pack) -> f64 {
 }
 
 /// Launches of a batch of decodes in series or on streams, and as one kernel for all.
-fn launch_counts(
-    packs: &[PlannedPack],
-    queries: &[QueryIdx],
-    merge: &MergePlan,
-    imposed: Option<&Imposed>,
-) -> (usize, usize) {
+fn launch_counts(plan: &LaunchPlan, imposed: Option<&Imposed>) -> (usize, usize) {
     let apart = match imposed {
-        Some(imposed) => imposed_launches(packs, queries, merge, imposed, false).launches.len(),
-        None => by_tile(packs, merge.max_partials() > 1, false, CtaOrder::PackFastest).1.len(),
+        Some(imposed) => imposed_launches(&plan.packs, &plan.queries, &plan.merge, imposed, false).launches.len(),
+        None => by_tile(&plan.packs, plan.merge.max_partials() > 1, false, CtaOrder::PackFastest).1.len(),
     };
     (apart, apart.min(1))
 }

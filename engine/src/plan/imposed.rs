@@ -60,7 +60,7 @@ pub(super) fn imposed_launches(
         }
         MergeShape::GatherOf { form, always } => {
             let least = if always { 1 } else { 2 };
-            let rows = (0..merge.starts.len() - 1).map(|at| merge.of(QueryIdx::from(at)).to_vec());
+            let rows = (0..merge.starts.len() - 1).map(|at| merge.of(QueryIdx::from(at)));
             built.round(rows.filter(|row| row.len() >= least).map(|row| (row, true)), form, form);
         }
         MergeShape::Halving { form } => join_pairs(merge, form, usize::MAX, &mut built),
@@ -82,10 +82,15 @@ impl Built {
     }
 
     /// Adds a round of (slots, finishes) rows with its launch; no rows, no launch.
-    fn round(&mut self, rows: impl Iterator<Item = (Vec<u32>, bool)>, reads: PartialForm, writes: PartialForm) {
+    fn round<R: AsRef<[u32]>>(
+        &mut self,
+        rows: impl Iterator<Item = (R, bool)>,
+        reads: PartialForm,
+        writes: PartialForm,
+    ) {
         let mut round = MergeRound { starts: vec![0], reads, writes, ..MergeRound::default() };
         for (slots, finishes) in rows {
-            round.slots.extend(slots);
+            round.slots.extend_from_slice(slots.as_ref());
             round.starts.push(round.slots.len() as u32);
             round.finishes.push(finishes);
         }
@@ -102,7 +107,7 @@ fn join_pairs(merge: &MergePlan, form: PartialForm, most: usize, built: &mut Bui
     while left.iter().any(|slots| slots.len() > 1) {
         let pairs = left.iter().flat_map(|slots| {
             let finishes = slots.len() == 2;
-            slots.chunks_exact(2).take(most).map(move |pair| (pair.to_vec(), finishes))
+            slots.chunks_exact(2).take(most).map(move |pair| (pair, finishes))
         });
         built.round(pairs, form, form);
         for slots in &mut left {
@@ -140,13 +145,13 @@ impl<'a> Joined<'a> {
             let inside = rows.iter().map(|row| {
                 let query = row[0].0.at();
                 let alone = self.to_come[query] == 0 && self.running[query].is_none();
-                (row.iter().map(|(_, slot)| *slot).collect(), alone)
+                (row.iter().map(|(_, slot)| *slot).collect::<Vec<u32>>(), alone)
             });
             built.round(inside, PartialForm::Fp32, PartialForm::Native);
         }
         let pairs = rows.iter().filter_map(|row| {
             let query = row[0].0.at();
-            self.running[query].map(|running| (vec![running, row[0].1], self.to_come[query] == 0))
+            self.running[query].map(|running| ([running, row[0].1], self.to_come[query] == 0))
         });
         built.round(pairs, PartialForm::Native, PartialForm::Native);
         for row in rows {

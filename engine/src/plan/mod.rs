@@ -13,7 +13,7 @@ mod queue;
 mod types;
 
 pub use crate::pack::CtaOrder;
-pub use build::{PlanChoice, build};
+pub use build::{PlanChoice, build, draft, launch, order_queue};
 pub use digest::PlanDigest;
 pub use hybrid_kernel::{Dispatch, HybridKernel, PrefillKernel, Tickets};
 pub use numbering::{CtaNumbers, CtaRole, CtaWork, DecodeWork, PrefillWork, Work};

@@ -76,14 +76,16 @@ pub(super) fn longest_first(packs: &[PlannedPack]) -> Vec<PackIdx> {
 /// long shared packs that would end after the plan does, longest first.
 fn along_tree(input: &PackInput<'_>, packs: &[PlannedPack], loads: &[Load], mix: &Mix) -> Vec<PackIdx> {
     let mut order: Vec<PackIdx> = (0..packs.len()).map(PackIdx::from).collect();
-    order.sort_by_key(|pack| {
+    order.sort_by_cached_key(|pack| {
         let (pack, load) = (&packs[pack.at()], &loads[pack.at()]);
         let length = if load.streams { pack.tokens.0.max(1).ilog2() } else { 0 };
         (ends_requests(input, pack), Reverse(length), input.tree.node(pack.node).queries.start, Reverse(pack.tokens))
     });
     let late = late(&order, loads, mix);
-    // Stable: all that are not late stay as they are.
-    order.sort_by_key(|pack| Reverse(late[pack.at()].then_some(packs[pack.at()].tokens)));
+    if late.contains(&true) {
+        // Stable: all that are not late stay as they are.
+        order.sort_by_cached_key(|pack| Reverse(late[pack.at()].then_some(packs[pack.at()].tokens)));
+    }
     order
 }
 
@@ -173,25 +175,32 @@ impl Mix {
 
 /// Puts both kinds together by how far their own work has come.
 fn mixed(order: &[PackIdx], loads: &[Load], mix: &Mix) -> Vec<PackIdx> {
-    let mut done = [0.0, 0.0];
     let scale = [mix.share / mix.shared.lanes, 1.0 / mix.streams.hbm];
+    let of_kind = |streams: bool| {
+        let mut done = 0.0;
+        order.iter().filter(move |pack| loads[pack.at()].streams == streams).map(move |pack| {
+            let (load, before) = (loads[pack.at()], done);
+            done += if streams { load.hbm } else { load.lanes };
+            (before * scale[usize::from(streams)], *pack)
+        })
+    };
+    let (mut shared, mut streams) = (of_kind(false).peekable(), of_kind(true).peekable());
     let mut placed = Vec::with_capacity(order.len());
-    for pack in order {
-        let load = loads[pack.at()];
-        let kind = usize::from(load.streams);
-        placed.push((done[kind] * scale[kind], kind, *pack));
-        done[kind] += if kind == 0 { load.lanes } else { load.hbm };
+    while let Some((done, _)) = shared.peek().copied() {
+        placed.extend(std::iter::from_fn(|| streams.next_if(|other| other.0 < done)).map(|(_, pack)| pack));
+        placed.extend(shared.next().map(|(_, pack)| pack));
     }
-    // Stable, so that each kind keeps its order.
-    placed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    placed.into_iter().map(|(_, _, pack)| pack).collect()
+    placed.extend(streams.map(|(_, pack)| pack));
+    placed
 }
 
 /// What each pack takes of HBM and of the lanes.
 fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load> {
     let shape = &input.batch.shape;
     let device = input.device;
-    let readers = readers(input, packs);
+    // Of the blocks that a pack reads of a node, the part that it is the first to read.
+    let readers = readers(input, packs).into_iter().zip(&input.tree.nodes);
+    let unread: Vec<f64> = readers.map(|(read, node)| node.blocks.len() as f64 / read.max(1) as f64).collect();
     let block = shape.kv_bytes_per_token().as_f64() * f64::from(shape.block_size);
     let slot = if merges { shape.partial_bytes_as(PartialForm::Native) } else { shape.query_bytes() }.as_f64();
     let hbm = device.reachable_bytes_per_s() * 1e-9;
@@ -199,12 +208,7 @@ fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load
     // Workers hold every tile of the plan.
     let per_sm = times.iter().map(|(_, time)| time.per_sm).fold(f64::INFINITY, f64::min);
     let load = |pack: &PlannedPack| {
-        let first: f64 = nodes_of(input, pack)
-            .map(|(node, blocks)| {
-                let all = f64::from(input.tree.node(node).blocks.len() as u32);
-                f64::from(blocks) * all / readers[node.at()].max(1) as f64
-            })
-            .sum();
+        let first: f64 = nodes_of(input, pack).map(|(node, blocks)| f64::from(blocks) * unread[node.at()]).sum();
         let bytes = first * block + f64::from(pack.queries_len) * slot;
         let (cta, ctas) = times.iter().find(|(tile, _)| *tile == pack.tile).map_or((0.0, 0), |(_, time)| {
             (time.cta(pack.tokens.as_f64(), per_sm), shape.kv_heads.div_ceil(time.heads))

@@ -1,9 +1,12 @@
 //! `auto`: the scheduler and the strategy whose run is shortest, with the others as runners-up.
 //!
-//! Decodes alone are priced by cohorts of like CTAs ([`estimate`]), in microseconds a plan. Beside prefill no such form
+//! Decodes alone are priced by cohorts of like CTAs ([`estimate`]), in microseconds a plan, as far as they may be among the
+//! best. Beside prefill no such form
 //! knows how tails, co-residency and power fall together, so there the scheduler is the one that is best for the decodes
 //! alone, and each strategy is simulated. Where a GPU is there, it may have the last word among the best ones
 //! ([`Runner::tune`]).
+
+mod priced;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,12 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{PlanOptions, Planned, RunOptions, Runner, pack_batch, plan_batch, simulate};
+use self::priced::Made;
+use super::{PlanOptions, Planned, RunOptions, Runner, check_tile, pack_batch, plan_batch, proven, simulate};
 use crate::backend::sim::estimate;
 use crate::cancel::Cancel;
 use crate::decision::{Choice, Considered, Decision, Price, Subject};
 use crate::error::{Error, Result};
-use crate::hw::Device;
 use crate::pack;
 use crate::plan::{LaunchPlan, Strategy, hybrid};
 use crate::tile::{self, TileSet};
@@ -82,8 +85,15 @@ struct Ways {
     by: By,
     timed: Vec<Way>,
     refused: Vec<Pair>,
-    /// Pairs that cannot be the best: the time that they take at least is more than another takes.
-    skipped: Vec<Pair>,
+    /// Those that launch the same as another.
+    same: Vec<Pair>,
+    /// Those that are not among so many best ones: what they take at least is more than these take.
+    slower: Vec<Pair>,
+    best: usize,
+    tree: Arc<PrefixTree>,
+    tiles: Arc<TileSet>,
+    /// The first of the ways as it was planned, where that was without decisions.
+    made: Option<Made>,
     /// What the first of these said.
     why: Option<Error>,
     /// From the block tables to the choice.
@@ -102,7 +112,8 @@ enum By {
 /// # Errors
 /// As [`plan_batch`]; where every way refuses the batch, what the first one said.
 pub(super) fn plan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
-    let ways = Ways::of(spec, batch, options)?;
+    let best = if options.explain { TRIED } else { 1 };
+    let ways = Ways::of((spec, batch), options, best)?;
     let why = options.explain.then(|| ways.explain());
     ways.take(0, (spec, batch), options, why)
 }
@@ -113,7 +124,7 @@ pub(super) fn plan(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOpti
 /// As [`plan_batch`].
 pub fn ranking(spec: &BatchSpec, options: &PlanOptions) -> Result<Vec<(PlanOptions, Nanos)>> {
     let batch = Arc::new(spec.build()?);
-    let ways = Ways::of(&Arc::new(spec.clone()), &batch, options)?;
+    let ways = Ways::of((&Arc::new(spec.clone()), &batch), options, usize::MAX)?;
     Ok(ways.timed.into_iter().map(|way| (way.pair.options(options), way.time)).collect())
 }
 
@@ -126,7 +137,7 @@ pub(super) fn plan_time(planned: &Planned) -> Result<Duration> {
     if planned.batch.prefills().next().is_some() {
         return Ok(planned.plan_time);
     }
-    Ok(Ways::of(&planned.spec, &planned.batch, &planned.options)?.took)
+    Ok(Ways::of((&planned.spec, &planned.batch), &planned.options, 1)?.took)
 }
 
 impl Runner {
@@ -150,7 +161,8 @@ impl Runner {
             });
         }
         let (spec, batch) = (Arc::new(spec.clone()), Arc::new(spec.build()?));
-        let mut ways = Ways::of(&spec, &batch, options)?;
+        // A GPU may refuse some, so that others are among the best.
+        let mut ways = Ways::of((&spec, &batch), options, usize::MAX)?;
         let (mut taken, mut measured) = (Vec::new(), Vec::new());
         for way in std::mem::take(&mut ways.timed) {
             if measured.len() == TRIED {
@@ -174,18 +186,24 @@ impl Runner {
 }
 
 impl Ways {
-    /// Prices every way.
-    fn of(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Self> {
-        let tiles = tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype);
+    /// Prices every way that may be among the `best` ones.
+    fn of((spec, batch): (&Arc<BatchSpec>, &Arc<Batch>), options: &PlanOptions, best: usize) -> Result<Self> {
+        let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));
+        check_tile(options, &tiles)?;
         let start = Instant::now();
-        let tree = PrefixTree::of(batch);
+        let tree = Arc::new(PrefixTree::of(batch));
         let prefill = batch.prefills().next().is_some();
         let mut ways = Self {
             auto: options.auto,
             by: if prefill { By::Simulation } else { By::Cohorts },
             timed: Vec::new(),
             refused: Vec::new(),
-            skipped: Vec::new(),
+            same: Vec::new(),
+            slower: Vec::new(),
+            best,
+            tree: Arc::clone(&tree),
+            tiles: Arc::clone(&tiles),
+            made: None,
             why: None,
             took: Duration::ZERO,
         };
@@ -196,62 +214,12 @@ impl Ways {
             };
             ways.simulated((spec, batch), options, &pairs(batch, options, &schedulers)?)?;
         } else {
-            ways.priced(batch, (&tree, &tiles), options)?;
+            ways.priced(batch, options)?;
         }
         // A stable sort: of equals the first in the order of menus.
         ways.timed.sort_by_key(|way| way.time);
         ways.took = start.elapsed();
         Ok(ways)
-    }
-
-    /// Prices ways of decodes alone by cohorts. The packs of a scheduler are the same under each strategy.
-    fn priced(&mut self, batch: &Batch, (tree, tiles): (&PrefixTree, &TileSet), options: &PlanOptions) -> Result<()> {
-        let mut alike = options.clone();
-        (alike.auto, alike.explain) = (Auto::default(), false);
-        for scheduler in schedulers(batch, options) {
-            let pairs = pairs(batch, options, &[scheduler])?;
-            if self.cannot_win(scheduler, batch, &options.device)? {
-                self.skipped.extend(pairs);
-                continue;
-            }
-            scheduler.clone_into(&mut alike.scheduler);
-            let packed = match pack_batch(batch, (tree, tiles), &alike) {
-                Ok(packed) => packed,
-                Err(error) => {
-                    self.refuse(error, pairs)?;
-                    continue;
-                }
-            };
-            let mut in_series: Option<LaunchPlan> = None;
-            for pair in pairs {
-                let plan = match packed.plan(pair.strategy, false) {
-                    Ok(plan) => plan,
-                    Err(error) => {
-                        self.refuse(error, [pair])?;
-                        continue;
-                    }
-                };
-                // One launch is on one stream, whatever the strategy.
-                if in_series.as_ref().is_some_and(|other| other.launches == plan.launches) {
-                    self.skipped.push(pair);
-                    continue;
-                }
-                let time = estimate(&plan, tree, &options.device).unwrap_or(LAST);
-                self.timed.push(Way { time, pair });
-                in_series.get_or_insert(plan);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a scheduler that reads each request alone takes longer than another for its reads from L2.
-    fn cannot_win(&self, scheduler: &str, batch: &Batch, device: &Device) -> Result<bool> {
-        let Some(best) = self.timed.iter().map(|way| way.time).min() else { return Ok(false) };
-        if pack::find(scheduler)?.shares() {
-            return Ok(false);
-        }
-        let bytes = batch.decode_tokens().as_f64() * batch.shape.kv_bytes_per_token().as_f64();
-        Ok(bytes / (device.sim.l2_bytes_per_s as f64 * 1e-9) > best.as_f64())
     }
 
     /// Plans and simulates ways, on all cores.
@@ -309,8 +277,15 @@ impl Ways {
         if at >= self.timed.len() {
             return Err(self.why.unwrap_or_else(|| Error::Plan("there is no strategy for this batch".to_owned())));
         }
-        let way = PlanOptions { explain: options.explain, ..self.timed.swap_remove(at).pair.options(options) };
-        let mut planned = plan_batch(Arc::clone(spec), Arc::clone(batch), &way)?;
+        let way = PlanOptions { explain: options.explain, ..self.timed[at].pair.options(options) };
+        let made = self.made.take().filter(|_| at == 0 && !options.explain);
+        let mut planned = match made {
+            Some((packing, plan)) => {
+                let (tree, tiles) = (Arc::clone(&self.tree), Arc::clone(&self.tiles));
+                proven((spec, batch), (tree, tiles), (&packing, plan), &way)?
+            }
+            None => plan_batch(Arc::clone(spec), Arc::clone(batch), &way)?,
+        };
         if let Some(why) = why {
             let mut plan: LaunchPlan = (*planned.plan).clone();
             plan.decisions.insert(0, why);
@@ -374,7 +349,8 @@ impl Ways {
         let mut text = String::new();
         for (pairs, why) in [
             (&self.refused, "cannot run this batch on this device"),
-            (&self.skipped, "would launch the same as another, or take longer for their reads from L2 alone"),
+            (&self.same, "would launch the same as another"),
+            (&self.slower, "take longer at least than these, for their bytes or their CTAs alone"),
         ] {
             if !pairs.is_empty() {
                 let names: Vec<String> = pairs.iter().map(|pair| self.name(pair)).collect();

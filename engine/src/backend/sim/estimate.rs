@@ -7,16 +7,23 @@
 //!
 //! ```text
 //! hits      of KV that k packs read, one reading comes from HBM and k − 1 from L2
-//! duration  fixed + loop · max(1, local, e · s)    local: port and tensor cores of the mean SM
-//! s         the least stretch at which all cohorts together take no more than HBM and L2 give
+//! duration  begin + loop · max(1, local, e · s) + end    local: port and tensor cores of an SM that holds the most
+//! s         the least stretch at which all cohorts that load take no more than HBM and L2 give
 //! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
 //! ```
 //!
-//! Who compares candidates asks here; who shows a run simulates it.
+//! Who compares candidates asks here; who shows a run simulates it. Of plans that differ by their strategy alone,
+//! [`Alike`] is found once; and [`Pricing::least`] says in a fraction of the time what a plan takes at least: no CTA is
+//! faster than alone, and no memory than its limits.
 
+mod alike;
 mod cohorts;
 mod kinds;
+mod least;
 mod merges;
+
+pub use alike::Alike;
+pub use least::least_of_reading;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::cohorts::Cohorts;
@@ -29,12 +36,33 @@ use crate::workload::PrefixTree;
 
 /// The time of a plan with cold L2; `None` where it has prefill, which cohorts do not describe.
 pub fn estimate(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Option<Nanos> {
-    let model = CostModel { device, shape: &plan.shape };
-    let limits = Limits::of(device, plan);
-    let mut kinds = Kinds::of(plan, tree, &model, &limits)?;
-    let first = Cohorts::new(plan, device, &kinds, limits).run();
-    let last_merges = merges::by_last_arrivers(plan, &model, &mut kinds, &first);
-    let ends = if last_merges.is_empty() { first } else { Cohorts::new(plan, device, &kinds, limits).run() };
-    let end_of = |(kind, end): (usize, &f64)| end + last_merges.get(kind).copied().unwrap_or(0.0);
-    Some(Nanos(ends.iter().enumerate().map(end_of).fold(0.0, f64::max).round() as u64))
+    Pricing::of(plan, &Alike::of(plan, tree), device)?.time(Nanos(u64::MAX))
+}
+
+/// A plan with all that its price is found from.
+#[derive(Debug)]
+pub struct Pricing<'a> {
+    plan: &'a LaunchPlan,
+    model: CostModel<'a>,
+    limits: Limits,
+    kinds: Kinds,
+}
+
+impl<'a> Pricing<'a> {
+    /// Of a plan on a device; `None` where it has prefill.
+    pub fn of(plan: &'a LaunchPlan, alike: &Alike, device: &'a Device) -> Option<Self> {
+        let model = CostModel { device, shape: &plan.shape };
+        let limits = Limits::of(device, plan);
+        let kinds = Kinds::of(plan, alike, &model, &limits)?;
+        Some(Self { plan, model, limits, kinds })
+    }
+
+    /// The time of the plan with cold L2; nothing where it is seen to be more than `most` before it is known.
+    pub fn time(mut self, most: Nanos) -> Option<Nanos> {
+        let last_merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds);
+        let ends = Cohorts::new(self.plan, self.model.device, &self.kinds, self.limits).run(most.as_f64())?;
+        let end_of = |(kind, end): (usize, &f64)| end + last_merges.of_kinds.get(kind).copied().unwrap_or(0.0);
+        let last = ends.iter().copied().fold(0.0, f64::max) + last_merges.held;
+        Some(Nanos(ends.iter().enumerate().map(end_of).fold(last, f64::max).round() as u64))
+    }
 }

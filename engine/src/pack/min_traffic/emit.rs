@@ -1,5 +1,7 @@
 //! From the steps of the search to packs.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::decision::{self, Choice, Considered, Decision, RuleConstant, Subject};
 use crate::pack::min_traffic::search::{Price, Search};
 use crate::pack::{Pack, PackInput, Packing, price};
@@ -19,8 +21,11 @@ struct Emission<'a> {
     most: u32,
     packing: Packing,
     /// Open packs of each node that is done and whose parent is not.
-    open: Vec<Vec<Open>>,
+    open: Vec<OpenPacks>,
 }
+
+/// Few as a rule, and those of a leaf are one or two.
+type OpenPacks = SmallVec<[Open; 2]>;
 
 /// Makes the packs of the cheapest state of every root.
 pub(super) fn emit(input: &PackInput<'_>, search: &Search<'_>, price: Price) -> Packing {
@@ -29,7 +34,7 @@ pub(super) fn emit(input: &PackInput<'_>, search: &Search<'_>, price: Price) -> 
     let mut packing = Packing::default();
     packing.packs.reserve(tree.nodes.len());
     packing.queries.reserve(2 * tree.order.len());
-    let mut emission = Emission { input, most: price.most, packing, open: vec![Vec::new(); tree.nodes.len()] };
+    let mut emission = Emission { input, most: price.most, packing, open: vec![smallvec![]; tree.nodes.len()] };
     for node in (0..tree.nodes.len()).rev().map(NodeIdx::from) {
         emission.node(node, search, states[node.at()], price);
         if tree.node(node).parent.is_none() {
@@ -65,7 +70,7 @@ impl Emission<'_> {
     fn node(&mut self, node: NodeIdx, search: &Search<'_>, state: u32, price: Price) {
         let tree = self.input.tree;
         let of = tree.node(node);
-        let mut kept_here: Vec<Open> = Vec::new();
+        let mut kept_here = OpenPacks::new();
         let mut pooled: Vec<(NodeIdx, Open)> = Vec::new();
         let mut kept_from: Vec<(NodeIdx, Open)> = Vec::new();
         let mut children = search.children(node).iter();

@@ -26,6 +26,7 @@
 //! are cut to the most promising, and [`Search::cut`] says that the least is no longer proved.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::pack::min_traffic::sizes::Sizes;
 use crate::units::NodeIdx;
@@ -185,11 +186,14 @@ impl<'a> Search<'a> {
     }
 
     /// Sizes of the open packs that end at a node in one of its states, ascending.
-    pub(super) fn own_open(&self, node: NodeIdx, state: u32) -> Vec<u32> {
+    pub(super) fn own_open(&self, node: NodeIdx, state: u32) -> SmallVec<[u32; 4]> {
         let class = &self.classes[self.class_of[node.at()] as usize];
-        let mut left = class.states[state as usize].sizes.clone();
-        for step in self.steps(node, state) {
-            left.remove(&step.kept);
+        let of = &class.states[state as usize];
+        let mut left = of.sizes.clone();
+        let mut at = of.step;
+        while at != NO_STEP {
+            left.remove(&class.steps[at as usize].kept);
+            at = class.steps[at as usize].before;
         }
         left.pairs().iter().flat_map(|(size, count)| std::iter::repeat_n(*size, *count as usize)).collect()
     }

@@ -35,6 +35,7 @@ use crate::pack::min_traffic::{searched, without_partials};
 use crate::pack::splits::push_pieces;
 use crate::pack::{Pack, PackInput, Packing, Scheduler, price as bytes};
 use crate::units::PackIdx;
+use crate::workload::Node;
 
 /// Into how many pieces the longest pack may be cut; each is a candidate limit.
 const PIECES: [u32; 16] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64];
@@ -63,8 +64,12 @@ impl Scheduler for MinTime {
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
         let shared = Way::of(input, searched(input, price(input), &[]).0);
+        let most = GAIN * shared.makespan.total();
+        if reading_without_partials(input) >= most {
+            return Ok(cut(input, shared));
+        }
         let alone = Way::of(input, without_partials(input));
-        let take_alone = alone.makespan.total() < GAIN * shared.makespan.total();
+        let take_alone = alone.makespan.total() < most;
         Ok(cut(input, if take_alone { alone } else { shared }))
     }
 }
@@ -83,6 +88,19 @@ impl<'a> Way<'a> {
         let (limit, makespan) = best_limit(&lanes);
         Self { packing, lanes, limit, makespan }
     }
+}
+
+/// The least time for the KV of [`without_partials`], ns: all of it comes through L2.
+fn reading_without_partials(input: &PackInput<'_>) -> f64 {
+    let block = u64::from(input.batch.shape.block_size);
+    let most = input.max_queries();
+    let of = |node: &Node| {
+        let path = u64::from(node.blocks.start) * block + node.tokens.0;
+        u64::from(node.ending.div_ceil(most)) * path
+    };
+    let tokens: u64 = input.tree.nodes.iter().map(of).sum();
+    let bytes = input.batch.shape.kv_bytes_per_token().as_f64() * tokens as f64;
+    bytes / (input.device.sim.l2_bytes_per_s as f64 * 1e-9)
 }
 
 /// Prices by where bytes come from: in bytes of HBM.
@@ -126,7 +144,7 @@ fn cut(input: &PackInput<'_>, way: Way<'_>) -> Packing {
     for (pack, pieces) in whole.iter().zip(&pieces) {
         push_pieces(&mut packing.packs, *pack, pack.block_count().div_ceil(*pieces), block_size);
     }
-    packing.packs.sort_by_key(|pack| {
+    packing.packs.sort_unstable_by_key(|pack| {
         (Reverse((pack.tokens, pack.queries_len)), pack.node, pack.blocks_begin, pack.queries_begin)
     });
     if input.explain {

@@ -1,4 +1,12 @@
 //! Cohorts of CTAs that share the GPU: an event loop over cohorts instead of CTAs.
+//!
+//! ```text
+//! placed ── begin ──► loading ── time · max(local, e · s) ──► loaded ── end, merging ──► done, and its place is free
+//! ```
+//!
+//! Only those that load draw from memory: the first CTAs of a launch ask for it together, and while they end it idles.
+//! Those that follow come apart, so that some load while others begin or end: they are *spread*, and draw in the mean over
+//! their whole time.
 
 use std::collections::VecDeque;
 
@@ -8,25 +16,90 @@ use crate::backend::sim::run::order::{Until, gap_before, host_time, predecessors
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
 
-/// Cohorts of a kind that begin within this part of its time of each other are one.
+/// Cohorts of a kind that come within this part of its time of each other are one.
 const TOGETHER: f64 = 0.02;
+/// CTAs of so many waves of a launch load together, in 158 batches of three kinds the best of 0.5, 1.5, 2.5 and 3.5.
+const TOGETHER_WAVES: f64 = 2.5;
 /// Slack of a clock, ns.
 const DONE: f64 = 1e-3;
-/// In the search for the stretch of memory: how near it comes to what they give, its steps, and where it ends.
+/// In the search for the stretch of memory: how near it comes to what they give, its steps from the last one and from
+/// anywhere, and where it ends.
 const EXACT: f64 = 1e-5;
+const STEPS_FROM_LAST: u32 = 5;
 const STEPS: u32 = 24;
 const LONGEST: f64 = 1e6;
 
-/// The cohorts of a kind that are running, by when they end.
+/// CTAs that go on to their next phase together, and when: a moment, or the clock of their kind.
+type Cohort = (f64, f64);
+
+/// The cohorts of a kind that are running, by phase and by when they leave it.
 #[derive(Clone, Debug, Default)]
 struct Running {
-    /// Time that a CTA of the kind has lived through, ns at full rate.
+    begun: VecDeque<Cohort>,
+    loading: VecDeque<Cohort>,
+    ending: VecDeque<Cohort>,
+    spread: VecDeque<Cohort>,
+    /// Time that a CTA of the kind has loaded for, ns at full rate, and how much of it goes by in a ns.
     clock: f64,
-    /// Of that clock per ns.
     speed: f64,
-    /// Clock at which each ends, and its CTAs.
-    cohorts: VecDeque<(f64, f64)>,
+    /// The same of the whole time of those that are spread.
+    spread_clock: f64,
+    spread_speed: f64,
+    /// CTAs that load, that are spread, and all.
+    loads: f64,
+    spreads: f64,
     ctas: f64,
+}
+
+impl Running {
+    /// How long until the first of its cohorts goes on.
+    fn next(&self, now: f64) -> f64 {
+        let first = |cohorts: &VecDeque<Cohort>| cohorts.front().map_or(f64::INFINITY, |cohort| cohort.0);
+        let loaded = (first(&self.loading) - self.clock) / self.speed;
+        let spread = (first(&self.spread) - self.spread_clock) / self.spread_speed;
+        loaded.min(spread).min(first(&self.begun) - now).min(first(&self.ending) - now)
+    }
+
+    /// Takes the cohorts that have ended, and lets the others go on; gives the CTAs of those, and whether others load now.
+    fn go_on(&mut self, kind: &Kind, now: f64) -> (f64, bool) {
+        let mut ended = 0.0;
+        while let Some((_, ctas)) = self.ending.pop_front_if(|cohort| cohort.0 <= now + DONE) {
+            ended += ctas;
+        }
+        let mut changed = false;
+        while let Some((_, ctas)) = self.spread.pop_front_if(|cohort| cohort.0 <= self.spread_clock + DONE) {
+            ended += ctas;
+            self.spreads -= ctas;
+            changed = true;
+        }
+        self.ctas -= ended;
+        while let Some((_, ctas)) = self.loading.pop_front_if(|cohort| cohort.0 <= self.clock + DONE) {
+            push(&mut self.ending, (now + kind.end + kind.merging, ctas), kind);
+            self.loads -= ctas;
+            changed = true;
+        }
+        while let Some((_, ctas)) = self.begun.pop_front_if(|cohort| cohort.0 <= now + DONE) {
+            push(&mut self.loading, (self.clock + kind.time, ctas), kind);
+            self.loads += ctas;
+            changed = true;
+        }
+        (ended, changed)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.begun.is_empty() && self.loading.is_empty() && self.ending.is_empty() && self.spread.is_empty()
+    }
+}
+
+/// Adds a cohort to a phase; with the one before where both come together, at their mean.
+fn push(phase: &mut VecDeque<Cohort>, (at, ctas): Cohort, kind: &Kind) {
+    match phase.back_mut() {
+        Some(last) if at - last.0 <= TOGETHER * kind.alone() => {
+            last.0 = (last.0 * last.1 + at * ctas) / (last.1 + ctas);
+            last.1 += ctas;
+        }
+        _ => phase.push_back((at, ctas)),
+    }
 }
 
 /// A launch while it runs.
@@ -37,6 +110,8 @@ struct Progress<'a> {
     /// CTAs of that run that have begun.
     begun: f64,
     running: f64,
+    /// All that have, over those that the GPU holds.
+    waves: f64,
     waiting_for: usize,
     ready: f64,
     placed: bool,
@@ -57,8 +132,14 @@ pub(super) struct Cohorts<'a> {
     free: f64,
     running: Vec<Running>,
     active: Vec<u32>,
+    /// How many times as long as alone memory took when it was last solved for.
+    stretch: f64,
     /// L2's bytes of before that are still to be written back.
     dirty: f64,
+    /// Of them, per ns.
+    back: f64,
+    /// Whether others load than when it was solved.
+    changed: bool,
     ends: Vec<f64>,
 }
 
@@ -67,7 +148,17 @@ impl<'a> Cohorts<'a> {
         let progress = |(at, order): (usize, &'a Order)| {
             let waiting_for = predecessors(plan, at).len();
             let ready = if waiting_for == 0 { host_time(device, at) + order.lead } else { f64::INFINITY };
-            Progress { order, run: 0, begun: 0.0, running: 0.0, waiting_for, ready, placed: false, done: false }
+            Progress {
+                order,
+                run: 0,
+                begun: 0.0,
+                running: 0.0,
+                waves: 0.0,
+                waiting_for,
+                ready,
+                placed: false,
+                done: false,
+            }
         };
         Self {
             plan,
@@ -80,42 +171,50 @@ impl<'a> Cohorts<'a> {
             free: 1.0,
             running: vec![Running::default(); kinds.all.len()],
             active: Vec::new(),
+            stretch: 1.0,
             dirty: device.l2.as_f64() * device.sim.l2_useful_fraction,
+            back: 0.0,
+            changed: true,
             ends: vec![0.0; kinds.all.len()],
         }
     }
 
-    /// When the last CTA of each kind ends, ns.
-    pub(super) fn run(mut self) -> Vec<f64> {
-        loop {
+    /// When the last CTA of each kind ends, ns; nothing where that is later than `latest`.
+    pub(super) fn run(mut self, latest: f64) -> Option<Vec<f64>> {
+        while self.now <= latest {
             self.begin_ready();
             let next_ready = self.next_ready();
             if self.active.is_empty() {
                 if !next_ready.is_finite() {
-                    return self.ends;
+                    return Some(self.ends);
                 }
                 self.now = next_ready;
                 continue;
             }
-            let back = self.solve();
+            if self.changed {
+                self.back = self.solve();
+                self.changed = false;
+            }
+            let back = self.back;
             let mut passed = next_ready - self.now;
             for kind in &self.active {
-                let running = &self.running[*kind as usize];
-                if let Some((end, _)) = running.cohorts.front() {
-                    passed = passed.min((end - running.clock) / running.speed);
-                }
+                passed = passed.min(self.running[*kind as usize].next(self.now));
             }
             if self.dirty > 0.0 && back > 0.0 {
                 passed = passed.min(self.dirty / back);
             }
             let passed = passed.max(0.0);
             self.now += passed;
-            self.dirty = (self.dirty - back * passed).max(0.0);
-            if self.dirty < 1.0 {
-                self.dirty = 0.0;
+            if self.dirty > 0.0 {
+                self.dirty -= back * passed;
+                // Reads are the faster from now on.
+                if self.dirty < 1.0 {
+                    (self.dirty, self.changed) = (0.0, true);
+                }
             }
             self.live(passed);
         }
+        None
     }
 
     /// The next moment at which a launch becomes ready.
@@ -157,54 +256,63 @@ impl<'a> Cohorts<'a> {
             self.free -= placed * launch.order.share;
             launch.begun += placed;
             launch.running += placed;
+            let together = launch.waves < TOGETHER_WAVES;
+            launch.waves += placed * launch.order.share;
             if launch.begun >= ctas {
                 launch.run += 1;
                 launch.begun = 0.0;
             }
-            let running = &mut self.running[kind as usize];
-            if running.cohorts.is_empty() {
+            let (of, running) = (&self.kinds[kind as usize], &mut self.running[kind as usize]);
+            if running.is_idle() {
                 self.active.push(kind);
             }
             running.ctas += placed;
-            let alone = self.kinds[kind as usize].alone();
-            let end = running.clock + alone;
-            match running.cohorts.back_mut() {
-                Some(last) if end - last.0 <= TOGETHER * alone => {
-                    // The mean of both.
-                    last.0 = (last.0 * last.1 + end * placed) / (last.1 + placed);
-                    last.1 += placed;
-                }
-                _ => running.cohorts.push_back((end, placed)),
+            if together {
+                push(&mut running.begun, (self.now + of.begin, placed), of);
+            } else {
+                push(&mut running.spread, (running.spread_clock + of.alone(), placed), of);
+                running.spreads += placed;
+                self.changed = true;
             }
         }
         true
     }
 
-    /// Finds the speeds; gives the bytes of L2's former content that are written back per ns.
-    fn solve(&mut self) -> f64 {
+    /// How many times as long as alone port and tensor cores take on an SM that holds as many CTAs as any, and of these
+    /// as many that load as in the mean.
+    fn local(&self) -> f64 {
         let sms = f64::from(self.device.sm_count);
-        let ctas: f64 = self.active.iter().map(|kind| self.running[*kind as usize].ctas).sum();
-        let on = ctas.min(sms).max(1.0);
-        let (mut port, mut tensor) = (0.0, 0.0);
+        let (mut ctas, mut loads, mut port, mut tensor) = (0.0, 0.0, 0.0, 0.0);
         for kind in &self.active {
             let (of, running) = (&self.kinds[*kind as usize], &self.running[*kind as usize]);
-            port += running.ctas * of.moved / of.time;
-            tensor += running.ctas * of.tensor / of.time;
+            let loading = running.loads + running.spreads * of.time / of.alone();
+            ctas += running.ctas;
+            loads += loading;
+            port += loading * of.moved / of.time;
+            tensor += loading * of.tensor / of.time;
         }
-        let local = (port / on / self.limits.sm).max(tensor / on).max(1.0);
+        let loads = f64::max(loads, 1.0);
+        let beside = ((ctas / sms).ceil() - 1.0).max(0.0) * loads / f64::max(ctas, 1.0);
+        ((port / self.limits.sm).max(tensor) / loads * (1.0 + beside)).max(1.0)
+    }
+
+    /// Finds the speeds; gives the bytes of L2's former content that are written back per ns.
+    fn solve(&mut self) -> f64 {
+        let local = self.local();
         let write_back = if self.dirty > 0.0 { self.device.sim.cold_write_back } else { 0.0 };
-        let drawn = |stretch: f64, bytes: fn(&Kind) -> f64| -> f64 {
-            let of = |kind: &u32| {
-                let (of, running) = (&self.kinds[*kind as usize], &self.running[*kind as usize]);
-                running.ctas * bytes(of) / duration(of, local, stretch)
-            };
-            self.active.iter().map(of).sum()
+        let drawn = |stretch: f64| -> Drawn {
+            let of = |kind: &u32| Drawn::of(&self.kinds[*kind as usize], &self.running[*kind as usize], local, stretch);
+            self.active.iter().map(of).fold(Drawn::default(), Drawn::plus)
         };
-        let stretch = least(|stretch| drawn(stretch, |kind| kind.fabric), self.limits.hbm / (1.0 + write_back));
-        let read = drawn(stretch, |kind| kind.read);
+        let most = self.limits.hbm / (1.0 + write_back);
+        let stretch = near(drawn, most, self.stretch).unwrap_or_else(|| least(|stretch| drawn(stretch).fabric, most));
+        let read = drawn(stretch).read;
+        self.stretch = stretch;
         for kind in &self.active {
-            let of = &self.kinds[*kind as usize];
-            self.running[*kind as usize].speed = of.alone() / duration(of, local, stretch);
+            let (of, running) = (&self.kinds[*kind as usize], &mut self.running[*kind as usize]);
+            let loading = duration(of, local, stretch);
+            running.speed = of.time / loading;
+            running.spread_speed = of.alone() / (of.apart() + loading);
         }
         read * write_back
     }
@@ -213,23 +321,20 @@ impl<'a> Cohorts<'a> {
     fn live(&mut self, passed: f64) {
         let mut at = 0;
         while let Some(kind) = self.active.get(at).copied() {
-            let running = &mut self.running[kind as usize];
+            let (of, running) = (&self.kinds[kind as usize], &mut self.running[kind as usize]);
             running.clock += passed * running.speed;
-            let launch = self.kinds[kind as usize].launch as usize;
-            let mut ended = 0.0;
-            while let Some((_, ctas)) = running.cohorts.pop_front_if(|cohort| cohort.0 <= running.clock + DONE) {
-                ended += ctas;
-            }
-            let idle = running.cohorts.is_empty();
+            running.spread_clock += passed * running.spread_speed;
+            let launch = of.launch as usize;
+            let (ended, changed) = running.go_on(of, self.now);
+            self.changed |= changed;
             if ended > 0.0 {
-                running.ctas -= ended;
                 self.ends[kind as usize] = self.now;
                 let progress = &mut self.launches[launch];
                 self.free += ended * progress.order.share;
                 progress.running -= ended;
             }
-            if idle {
-                running.ctas = 0.0;
+            if running.is_idle() {
+                (running.ctas, running.loads, running.spreads) = (0.0, 0.0, 0.0);
                 self.active.swap_remove(at);
             } else {
                 at += 1;
@@ -261,9 +366,52 @@ impl<'a> Cohorts<'a> {
     }
 }
 
-/// Of a CTA of a kind where memory takes so many times as long as it does for it alone, ns.
+/// What CTAs draw of memory, bytes per ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Drawn {
+    fabric: f64,
+    read: f64,
+    /// By how much the first grows with the stretch: not at all or downwards.
+    slope: f64,
+}
+
+impl Drawn {
+    fn of(kind: &Kind, running: &Running, local: f64, stretch: f64) -> Self {
+        let loading = duration(kind, local, stretch);
+        let whole = kind.apart() + loading;
+        let per_ns = running.loads / loading + running.spreads / whole;
+        let waits = kind.exposure * stretch > local;
+        let slower = running.loads / (loading * loading) + running.spreads / (whole * whole);
+        let slope = if waits { -slower * kind.fabric * kind.time * kind.exposure } else { 0.0 };
+        Self { fabric: per_ns * kind.fabric, read: per_ns * kind.read, slope }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { fabric: self.fabric + other.fabric, read: self.read + other.read, slope: self.slope + other.slope }
+    }
+}
+
+/// How long a CTA of a kind loads where memory takes so many times as long as it does for it alone, ns.
 fn duration(kind: &Kind, local: f64, stretch: f64) -> f64 {
-    kind.fixed + kind.time * local.max(kind.exposure * stretch)
+    kind.time * local.max(kind.exposure * stretch)
+}
+
+/// The stretch at which `most` is drawn, or 1 where less is, by Newton's steps from `guess`: from one moment to the next it
+/// changes little. Nothing where these do not find it.
+fn near(drawn: impl Fn(f64) -> Drawn, most: f64, guess: f64) -> Option<f64> {
+    let mut stretch = guess;
+    for _ in 0..STEPS_FROM_LAST {
+        let found = drawn(stretch);
+        let over = found.fabric - most;
+        if over.abs() <= EXACT * most || over < 0.0 && stretch <= 1.0 {
+            return Some(stretch);
+        }
+        if found.slope >= 0.0 {
+            return None;
+        }
+        stretch = (stretch - over / found.slope).max(1.0);
+    }
+    None
 }
 
 /// The least stretch from 1 on at which no more than `most` is drawn: by false position, where an end of the bracket that

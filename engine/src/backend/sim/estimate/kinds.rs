@@ -1,30 +1,25 @@
 //! Kinds of CTAs, and the order in which each launch begins them.
 
-use std::ops::Range;
-
 use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
+use crate::backend::sim::estimate::alike::{Alike, Class};
+use crate::backend::sim::estimate::least::written_back;
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::LEAST_EXPOSURE;
 use crate::backend::sim::run;
 use crate::backend::sim::runs_on::RunsOn;
-use crate::plan::{LaunchKind, LaunchPlan, PlannedPack};
-use crate::tile::Tile;
-use crate::units::{NodeIdx, PackIdx};
-use crate::workload::PrefixTree;
-
-/// Hits are told apart in so many steps.
-const HITS: f64 = 16.0;
-/// Token counts are told apart by a 32nd.
-const TOKEN_BITS: u32 = 5;
+use crate::plan::{LaunchKind, LaunchPlan};
 
 /// CTAs that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) launch: u32,
     /// Prologue and epilogue, ns.
-    pub(super) fixed: f64,
+    pub(super) begin: f64,
+    pub(super) end: f64,
+    /// Merges in the mean, ns at full rate.
+    pub(super) merging: f64,
     /// The main loop at full rate, ns.
     pub(super) time: f64,
     /// Part of it that HBM would take alone.
@@ -32,6 +27,8 @@ pub(super) struct Kind {
     /// What it takes of the memory system ([`MainLoop::fabric`]).
     pub(super) fabric: f64,
     pub(super) read: f64,
+    /// What it brings into L2, read or written.
+    pub(super) through: f64,
     /// Bytes between the SM and L2.
     pub(super) moved: f64,
     /// Time of the whole SM's tensor cores, ns.
@@ -59,28 +56,30 @@ pub(super) struct Kinds {
     pub(super) of_pack: Vec<u32>,
 }
 
-/// What tells kinds of a launch apart: queries, tokens (as far as they are told apart), hits, bytes written.
-type Key = (Tile, u32, u64, u32, u64);
-
 impl Kinds {
-    pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, model: &CostModel<'_>, limits: &Limits) -> Option<Self> {
-        let readings = Readings::of(plan, tree);
-        let written = run::written(plan);
+    pub(super) fn of(plan: &LaunchPlan, alike: &Alike, model: &CostModel<'_>, limits: &Limits) -> Option<Self> {
+        let written = written(plan, alike);
         let mut kinds = Self { all: Vec::new(), orders: Vec::new(), of_pack: Vec::new() };
         for (at, launch) in plan.launches.iter().enumerate() {
             let on = model.runs_on(plan, launch);
             let share = 1.0 / f64::from(model.ctas_per_sm(launch.kind, on) * model.device.sm_count);
             let runs = match launch.kind {
                 LaunchKind::Attention(_) | LaunchKind::Persistent(_) => {
-                    kinds.attention(plan, at, (model, on), &readings, &written, limits)
+                    kinds.attention(plan, at, (model, on), (alike, &written), limits)
                 }
                 LaunchKind::Merge => {
+                    let kept = kinds.kept(model);
                     let partials = plan.merge.merged_queries().map(|query| plan.merge.of(query).len() as u32);
-                    kinds.merges(at, (model, limits), partials.map(|partials| model.merge_cta(partials, 1.0)))
+                    kinds.merges(at, (model, limits), partials, |partials| model.merge_cta(partials, kept))
                 }
                 LaunchKind::MergeRound(round) => {
+                    let kept = kinds.kept(model);
                     let round = &plan.merge.rounds[round as usize];
-                    kinds.merges(at, (model, limits), (0..round.rows()).map(|row| model.round_cta(round, row, 1.0)))
+                    // The first row of its like stands for all.
+                    let mut rows: FxHashMap<(usize, bool), usize> = FxHashMap::default();
+                    let like = |row| *rows.entry((round.row(row).len(), round.finishes[row])).or_insert(row);
+                    let like: Vec<usize> = (0..round.rows()).map(like).collect();
+                    kinds.merges(at, (model, limits), like.into_iter(), |row| model.round_cta(round, row, kept))
                 }
                 _ => return None,
             };
@@ -94,8 +93,7 @@ impl Kinds {
         plan: &LaunchPlan,
         at: usize,
         (model, on): (&CostModel<'_>, RunsOn),
-        readings: &Readings<'_>,
-        written: &[f64],
+        (alike, written): (&Alike, &[f64]),
         limits: &Limits,
     ) -> Vec<(u32, f64)> {
         let launch = &plan.launches[at];
@@ -103,21 +101,18 @@ impl Kinds {
         if persistent {
             self.of_pack = vec![0; plan.packs.len()];
         }
-        let mut known: FxHashMap<Key, u32> = FxHashMap::default();
+        let mut known: Vec<Option<(u32, f64)>> = vec![None; alike.classes.len()];
         let mut runs = Vec::new();
         for idx in plan.packs_of(launch) {
-            let pack = plan.pack(*idx);
-            let unique = readings.unique(pack);
-            let rounded = (unique * HITS).ceil() as u32;
-            let key = (pack.tile, pack.queries_len, coarse(pack.tokens.0), rounded, written[idx.at()] as u64);
-            let kind = *known.entry(key).or_insert_with(|| {
-                let kind = decode_kind(plan, (at, *idx), (model, on), 1.0 - unique, written[idx.at()], limits);
-                self.all.push(kind);
-                self.all.len() as u32 - 1
+            let class = alike.of_pack[idx.at()] as usize;
+            let (kind, heads) = *known[class].get_or_insert_with(|| {
+                let of = &alike.classes[class];
+                self.all.push(decode_kind(plan, at, (model, on), (of, written[class]), limits));
+                let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, of.first));
+                (self.all.len() as u32 - 1, f64::from(heads))
             });
-            let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, *idx));
-            self.all[kind as usize].ctas += f64::from(heads);
-            push_run(&mut runs, kind, f64::from(heads));
+            self.all[kind as usize].ctas += heads;
+            push_run(&mut runs, kind, heads);
             if persistent {
                 self.of_pack[idx.at()] = kind;
             }
@@ -125,38 +120,53 @@ impl Kinds {
         runs
     }
 
-    /// Rows of a merge kernel, by their partials.
-    fn merges(
+    /// Rows of a merge kernel, by their partials and whatever else tells them apart.
+    fn merges<R: Copy + PartialEq>(
         &mut self,
         at: usize,
         (model, limits): (&CostModel<'_>, &Limits),
-        rows: impl Iterator<Item = MainLoop>,
+        rows: impl Iterator<Item = R>,
+        work: impl Fn(R) -> MainLoop,
     ) -> Vec<(u32, f64)> {
-        let mut known: FxHashMap<(u64, u64), u32> = FxHashMap::default();
+        let mut known: Vec<(R, u32)> = Vec::new();
         let mut runs = Vec::new();
-        for work in rows {
-            let kind = *known.entry((work.time.to_bits(), work.moved.to_bits())).or_insert_with(|| {
+        for row in rows {
+            let kind = known.iter().find(|(other, _)| *other == row).map(|(_, kind)| *kind).unwrap_or_else(|| {
+                let work = work(row);
                 // All but the first CTAs of an SM have the launch behind them.
-                let fixed = model.device.sim.idle_latency.as_f64() + model.store(work.dram_write);
-                self.all.push(Kind::new(at, fixed, &work, limits));
-                self.all.len() as u32 - 1
+                let begin = model.device.sim.idle_latency.as_f64();
+                self.all.push(Kind::new(at, (begin, model.store(work.dram_write)), &work, limits));
+                let kind = self.all.len() as u32 - 1;
+                known.push((row, kind));
+                kind
             });
             self.all[kind as usize].ctas += 1.0;
             push_run(&mut runs, kind, 1.0);
         }
         runs
     }
+
+    /// Part of the partials that L2 still holds when they are merged, as if they were written evenly between the reads.
+    fn kept(&self, model: &CostModel<'_>) -> f64 {
+        let device = model.device;
+        let through: f64 = self.all.iter().map(|kind| kind.ctas * kind.through).sum();
+        let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
+        useful / (through + written_back(device, through)).max(useful)
+    }
 }
 
 impl Kind {
-    fn new(launch: usize, fixed: f64, work: &MainLoop, limits: &Limits) -> Self {
+    fn new(launch: usize, (begin, end): (f64, f64), work: &MainLoop, limits: &Limits) -> Self {
         Self {
             launch: launch as u32,
-            fixed,
+            begin,
+            end,
+            merging: 0.0,
             time: work.time,
             exposure: (work.waits.hbm / work.time).clamp(LEAST_EXPOSURE, 1.0),
             fabric: work.fabric(limits),
             read: work.dram_read,
+            through: work.dram_read + work.dram_write,
             moved: work.moved,
             tensor: work.tensor,
             ctas: 0.0,
@@ -165,27 +175,46 @@ impl Kind {
 
     /// A CTA by itself, ns.
     pub(super) fn alone(&self) -> f64 {
-        self.fixed + self.time
+        self.time + self.apart()
     }
+
+    /// All of that but its main loop, ns.
+    pub(super) fn apart(&self) -> f64 {
+        self.begin + self.end + self.merging
+    }
+}
+
+/// The bytes that a pack of each class writes, over all heads.
+fn written(plan: &LaunchPlan, alike: &Alike) -> Vec<f64> {
+    if !plan.merge.rounds.is_empty() {
+        // Systems that prescribe merges have forms of their own.
+        let of_packs = run::written(plan);
+        return alike.classes.iter().map(|class| of_packs[class.first.at()]).collect();
+    }
+    let of = |class: &Class| {
+        let alone = plan.pack(class.first).queries_len - class.merged;
+        plan.shape.partial_bytes() * u64::from(class.merged) + plan.shape.query_bytes() * u64::from(alone)
+    };
+    alike.classes.iter().map(|class| of(class).as_f64()).collect()
 }
 
 fn decode_kind(
     plan: &LaunchPlan,
-    (at, idx): (usize, PackIdx),
+    at: usize,
     (model, on): (&CostModel<'_>, RunsOn),
-    hit: f64,
-    written: f64,
+    (class, written): (&Class, f64),
     limits: &Limits,
 ) -> Kind {
-    let (launch, pack, sim) = (&plan.launches[at], plan.pack(idx), &model.device.sim);
+    let (launch, pack, sim) = (&plan.launches[at], plan.pack(class.first), &model.device.sim);
+    let hit = 1.0 - class.unique;
     if let RunsOn::Prefill { kernel, further } = on {
         let work = model.decode_item(pack, &kernel, hit, (written, launch.order));
-        return Kind::new(at, kernel.item.as_f64() + further, &work, limits);
+        return Kind::new(at, (0.0, kernel.item.as_f64() + further), &work, limits);
     }
-    let heads = plan.run_of_heads(launch, idx);
+    let heads = plan.run_of_heads(launch, class.first);
     let work = model.main_loop(pack, &model.cta(pack, heads, launch.order, on), hit, written);
     let begin = if launch.kind.is_persistent() { sim.queue_pop } else { sim.cta_prologue };
-    Kind::new(at, begin.as_f64() + model.epilogue(work.dram_write), &work, limits)
+    Kind::new(at, (begin.as_f64(), model.epilogue(work.dram_write)), &work, limits)
 }
 
 /// What the first CTAs of a launch take more than those that follow on their SMs, ns: workers are set up by then, and
@@ -201,44 +230,9 @@ fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
     }
 }
 
-/// The leading bits of a token count.
-fn coarse(tokens: u64) -> u64 {
-    let below = (u64::BITS - tokens.leading_zeros()).saturating_sub(TOKEN_BITS + 1);
-    (tokens + (1 << below >> 1)) >> below << below
-}
-
 fn push_run(runs: &mut Vec<(u32, f64)>, kind: u32, ctas: f64) {
     match runs.last_mut() {
         Some(last) if last.0 == kind => last.1 += ctas,
         _ => runs.push((kind, ctas)),
-    }
-}
-
-/// How many times the packs of a plan read each node, in the mean over its tokens.
-struct Readings<'a> {
-    plan: &'a LaunchPlan,
-    tree: &'a PrefixTree,
-    of_node: Vec<f64>,
-}
-
-impl<'a> Readings<'a> {
-    fn of(plan: &'a LaunchPlan, tree: &'a PrefixTree) -> Self {
-        let mut of_node = vec![0.0; tree.nodes.len()];
-        for (pack, times) in plan.packs.iter().zip(plan.reads_of_packs()) {
-            for (node, tokens) in plan.reach(pack, tree) {
-                let tokens = (tokens.end - tokens.start) as f64;
-                of_node[node.at()] += times as f64 * tokens / tree.node(node).tokens.as_f64().max(1.0);
-            }
-        }
-        Self { plan, tree, of_node }
-    }
-
-    /// Part of a pack's tokens that comes from HBM.
-    fn unique(&self, pack: &PlannedPack) -> f64 {
-        let once = |(node, tokens): (NodeIdx, Range<u64>)| {
-            (tokens.end - tokens.start) as f64 / self.of_node[node.at()].max(1.0)
-        };
-        let tokens: f64 = self.plan.reach(pack, self.tree).map(once).sum();
-        (tokens / pack.tokens.as_f64().max(1.0)).min(1.0)
     }
 }

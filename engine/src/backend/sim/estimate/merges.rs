@@ -5,18 +5,29 @@ use rustc_hash::FxHashMap;
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::kinds::Kinds;
 use crate::plan::{LaunchPlan, PlannedPack};
-use crate::units::{PackIdx, QueryIdx};
+use crate::units::PackIdx;
 
-/// Adds to each kind the merges that its CTAs do in the mean, given when its last CTA ends. Gives by how much the last
-/// CTA of each kind that has any merges longer than that, ns; nothing where nothing is merged so.
-pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: &mut Kinds, ends: &[f64]) -> Vec<f64> {
+/// What merges by last arrivers add to the ends of kinds, ns.
+#[derive(Debug, Default)]
+pub(super) struct LastMerges {
+    /// By how much the last CTA of each kind that has any merges longer than its like do in the mean; none where nothing
+    /// is merged so.
+    pub(super) of_kinds: Vec<f64>,
+    /// By how much the whole run ends later since a worker that merges holds its next task already.
+    pub(super) held: f64,
+}
+
+/// Adds to each kind the merges that its CTAs do in the mean, and gives those that end the run.
+pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: &mut Kinds) -> LastMerges {
     if kinds.of_pack.is_empty() || plan.merge.max_partials() < 2 {
-        return Vec::new();
+        return LastMerges::default();
     }
+    let arrivals = Arrivals::of(plan, kinds);
     let pack_of_slot = plan.packs_of_slots();
     let fold = model.device.merge_kernel.map_or(0, |kernel| kernel.fold);
     let heads = f64::from(plan.shape.kv_heads);
     let (mut sums, mut most) = (vec![0.0; kinds.all.len()], vec![0.0_f64; kinds.all.len()]);
+    let mut of_pack = vec![0.0; plan.packs.len()];
     let merging = |partials: usize, pack: &PlannedPack, queries: usize| {
         let heads = pack.heads.max(1);
         model.inline_merge(&vec![partials as u32; queries * heads as usize], (pack.tile, heads), 1.0).time
@@ -25,47 +36,82 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     let mut known: FxHashMap<(u32, usize), f64> = FxHashMap::default();
     for query in plan.merge.merged_queries() {
         let partials = plan.merge.of(query).len();
-        let Some((last, before)) = last_two(plan, kinds, &pack_of_slot, ends, query) else { continue };
+        let packs = plan.merge.of(query).iter().map(|slot| pack_of_slot[*slot as usize]);
+        let Some((last, before)) = arrivals.last_two(plan, packs) else { continue };
         let kind = kinds.of_pack[last.at()] as usize;
-        if partials as u32 <= fold && before <= ends[kind] - kinds.all[kind].alone() {
+        if partials as u32 <= fold && before <= arrivals.of_pack[last.at()] - kinds.all[kind].alone() {
             continue;
         }
         let pack = plan.pack(last);
         let whole =
             *known.entry((kind as u32, partials)).or_insert_with(|| merging(partials, pack, pack.queries_len as usize));
         let ctas = heads / f64::from(pack.heads.max(1));
-        sums[kind] += whole / f64::from(pack.queries_len.max(1)) * ctas;
+        let of_query = whole / f64::from(pack.queries_len.max(1));
+        of_pack[last.at()] += of_query;
+        sums[kind] += of_query * ctas;
         most[kind] = most[kind].max(whole);
     }
     for ((kind, sum), most) in kinds.all.iter_mut().zip(sums).zip(&mut most) {
-        let mean = sum / kind.ctas.max(1.0);
-        kind.fixed += mean;
-        *most = (*most - mean).max(0.0);
+        kind.merging = sum / kind.ctas.max(1.0);
+        *most = (*most - kind.merging).max(0.0);
     }
-    most
+    LastMerges { of_kinds: most, held: arrivals.held(&of_pack) }
 }
 
-/// The pack of a query that ends last by its kind, of equals the one with the most queries; and when the one before it
-/// ends.
-fn last_two(
-    plan: &LaunchPlan,
-    kinds: &Kinds,
-    pack_of_slot: &[PackIdx],
-    ends: &[f64],
-    query: QueryIdx,
-) -> Option<(PackIdx, f64)> {
-    let key = |pack: PackIdx| (ends[kinds.of_pack[pack.at()] as usize], plan.pack(pack).queries_len);
-    let mut last: Option<PackIdx> = None;
-    let mut before = 0.0_f64;
-    for slot in plan.merge.of(query) {
-        let pack = pack_of_slot[*slot as usize];
-        match last {
-            Some(other) if key(other) >= key(pack) => before = before.max(key(pack).0),
-            _ => {
-                before = last.map_or(before, |other| before.max(key(other).0));
-                last = Some(pack);
+/// When the packs of a queue end were all lanes busy and no CTA slowed, ns: for telling which of them is the last.
+struct Arrivals {
+    of_pack: Vec<f64>,
+    /// When each pack of the queue begins, and what a CTA of it takes.
+    queue: Vec<(f64, f64)>,
+}
+
+impl Arrivals {
+    fn of(plan: &LaunchPlan, kinds: &Kinds) -> Self {
+        let mut arrivals = Self { of_pack: vec![0.0; plan.packs.len()], queue: Vec::new() };
+        for (launch, order) in plan.launches.iter().zip(&kinds.orders).filter(|(launch, _)| launch.kind.is_persistent())
+        {
+            // Waves begun before a pack, and what they take.
+            let (mut waves, mut work) = (0.0, 0.0);
+            for pack in plan.packs_of(launch) {
+                let kind = &kinds.all[kinds.of_pack[pack.at()] as usize];
+                let ctas = plan.shape.kv_heads.div_ceil(plan.run_of_heads(launch, *pack));
+                // The first wave begins at once; later ones when the one before is half done in the mean.
+                let begun = if waves < 1.0 { 0.0 } else { work - 0.5 * work / waves };
+                arrivals.of_pack[pack.at()] = begun + kind.alone();
+                arrivals.queue.push((begun, kind.alone()));
+                let part = f64::from(ctas) * order.share;
+                (waves, work) = (waves + part, work + part * kind.alone());
             }
         }
+        arrivals
     }
-    last.map(|last| (last, before))
+
+    /// By how much a run ends later where workers merge for as long as `of_pack` says after each pack. A worker takes its
+    /// next task before it merges, and no other can have that then.
+    fn held(&self, of_pack: &[f64]) -> f64 {
+        let end = self.of_pack.iter().copied().fold(0.0, f64::max);
+        let packs = self.of_pack.iter().zip(of_pack).filter(|(_, merges)| **merges > 0.0);
+        let tail = |(arrives, merges): (&f64, &f64)| {
+            let next = self.queue.get(self.queue.partition_point(|task| task.0 < *arrives))?;
+            Some(arrives + merges + next.1 - end)
+        };
+        packs.filter_map(tail).fold(0.0, f64::max)
+    }
+
+    /// The pack that ends last, of equals the one with the most queries, and when the one before it ends.
+    fn last_two(&self, plan: &LaunchPlan, packs: impl Iterator<Item = PackIdx>) -> Option<(PackIdx, f64)> {
+        let key = |pack: PackIdx| (self.of_pack[pack.at()], plan.pack(pack).queries_len);
+        let mut last: Option<PackIdx> = None;
+        let mut before = 0.0_f64;
+        for pack in packs {
+            match last {
+                Some(other) if key(other) >= key(pack) => before = before.max(key(pack).0),
+                _ => {
+                    before = last.map_or(before, |other| before.max(key(other).0));
+                    last = Some(pack);
+                }
+            }
+        }
+        last.map(|last| (last, before))
+    }
 }
