@@ -8,7 +8,8 @@ use egui::{Color32, Context, CornerRadius, Stroke, Theme, Visuals};
 /// The three sizes of type: the story on top, text, and what stands beside it.
 pub const LARGE: f32 = 20.0;
 const TEXT: f32 = 13.0;
-const SMALL: f32 = 11.0;
+/// See [`LARGE`].
+pub const SMALL: f32 = 11.0;
 
 /// Hues for entities; neighbours on the list differ most.
 const HUES: [(u8, u8, u8); 12] = [

@@ -18,6 +18,7 @@ use crate::timeline::axis::Axis;
 use crate::timeline::bubbles;
 use crate::timeline::colour::entity_colour;
 use crate::timeline::layout::{Layout, View};
+use crate::window::chip;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
 use crate::window::panels::lanes::Painted;
@@ -162,7 +163,7 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, (base
     let run = &way.run;
     ui.horizontal(|ui| {
         ui.label(headline::makespan(&run.capture));
-        ui.label(RichText::new(run.words()).color(frame.tokens.warn));
+        chip::show(ui, frame.tokens, run);
         if is_baseline {
             ui.label(RichText::new("baseline").color(frame.tokens.faint));
         }

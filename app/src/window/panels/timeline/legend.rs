@@ -25,10 +25,13 @@ pub(super) fn hatch(ui: &Ui) -> TextureHandle {
 
 /// One entry: a click looks at it alone, another one at all again. Gives whether the pointer is on it.
 fn entry(ui: &mut Ui, (fill, text, about): (Color32, &str, &str), what: Only, only: &mut Option<Only>) -> bool {
-    let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-    ui.painter().rect_filled(swatch, 2.0, fill);
-    let button = egui::Button::selectable(*only == Some(what), RichText::new(text).small());
-    let response = ui.add(button);
+    let place = egui::IdSalt::new("swatch");
+    let named = (egui::Atom::custom(place, vec2(9.0, 9.0)), RichText::new(text).small());
+    let button = egui::Button::selectable(*only == Some(what), named).gap(4.0).atom_ui(ui);
+    if let Some(swatch) = button.rect(place) {
+        ui.painter().rect_filled(swatch, 2.0, fill);
+    }
+    let response = button.response;
     if response.clicked() {
         *only = (*only != Some(what)).then_some(what);
     }
@@ -56,25 +59,19 @@ pub(super) fn of_ctas(ui: &mut Ui, frame: &Frame<'_>, (plan, run): (&LaunchPlan,
     if tiles.is_empty() && roles.iter().all(|(count, ..)| *count == 0) {
         return;
     }
-    ui.horizontal_wrapped(|ui| {
-        for (tile, packs) in tiles {
-            let text = format!("tile {tile} · {}", counted(u64::from(packs), "pack"));
-            entry(ui, (tile_colour(t, tile), &text, "CTAs of packs with this tile."), Only::Tile(tile), only);
-        }
-        for (count, name, fill, what) in roles.into_iter().filter(|(count, ..)| *count > 0) {
-            let text = format!("{name} · {}", counted(count, "CTA"));
-            entry(ui, (fill, &text, "What these CTAs do."), what, only);
-        }
-    });
+    for (tile, packs) in tiles {
+        let text = format!("tile {tile} · {}", counted(u64::from(packs), "pack"));
+        entry(ui, (tile_colour(t, tile), &text, "CTAs of packs with this tile."), Only::Tile(tile), only);
+    }
+    for (count, name, fill, what) in roles.into_iter().filter(|(count, ..)| *count > 0) {
+        let text = format!("{name} · {}", counted(count, "CTA"));
+        entry(ui, (fill, &text, "What these CTAs do."), what, only);
+    }
 }
 
-/// Busy and bubbles as one bar with their names and shares; returns the cause under the pointer.
-pub(super) fn of_bubbles(
-    ui: &mut Ui,
-    frame: &Frame<'_>,
-    (run, named): (&Run, bool),
-    only: &mut Option<Only>,
-) -> Option<BubbleCause> {
+/// Busy and bubbles with their names and shares, and as a bar over what is left of the line, or over one of its own;
+/// returns the cause under the pointer.
+pub(super) fn of_bubbles(ui: &mut Ui, frame: &Frame<'_>, run: &Run, only: &mut Option<Only>) -> Option<BubbleCause> {
     if let Some(reason) = run.damage.of_causes() {
         let text = format!("{}: busy time and bubbles by cause are not known: {reason}", run.source().name());
         ui.label(RichText::new(text).small().color(frame.tokens.warn));
@@ -86,29 +83,34 @@ pub(super) fn of_bubbles(
     let parts: Vec<_> = bubbles
         .map(|bubble| (bubble.cause, report.share(bubble.slot_time), colour(frame.tokens, bubble.cause)))
         .collect();
-    let (bar, _) = ui.allocate_exact_size(vec2(ui.available_width(), 9.0), Sense::hover());
-    let mut left = bar.left();
+    let mut hovered = None;
+    let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
+    ui.painter().rect_filled(swatch, 2.0, busy);
+    ui.label(RichText::new(format!("busy {:.1} %", report.busy_share() * 100.0)).small());
+    for (cause, share, fill) in &parts {
+        let text = format!("{} {:.1} %", cause.words(), share * 100.0);
+        let about = format!("{}\n{}", cause.about(), cause.remedy());
+        if entry(ui, (*fill, &text, &about), Only::Cause(*cause), only) {
+            hovered = Some(*cause);
+        }
+    }
     let all = parts.iter().map(|(_, share, fill)| (*share, *fill));
-    for (share, fill) in std::iter::once((report.busy_share(), busy)).chain(all) {
+    bar(ui, std::iter::once((report.busy_share(), busy)).chain(all));
+    hovered
+}
+
+/// Shares side by side.
+fn bar(ui: &mut Ui, parts: impl Iterator<Item = (f64, Color32)>) {
+    const LEAST: f32 = 120.0;
+    if ui.available_size_before_wrap().x < LEAST {
+        ui.end_row();
+    }
+    let width = ui.available_size_before_wrap().x;
+    let (bar, _) = ui.allocate_exact_size(vec2(width, 9.0), Sense::hover());
+    let mut left = bar.left();
+    for (share, fill) in parts {
         let width = bar.width() * share as f32;
         ui.painter().rect_filled(Rect::from_min_size(pos2(left, bar.top()), vec2(width, bar.height())), 0.0, fill);
         left += width;
     }
-    let mut hovered = None;
-    ui.horizontal_wrapped(|ui| {
-        if named {
-            ui.label(RichText::new(run.words()).small().color(frame.tokens.warn));
-        }
-        let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(swatch, 2.0, busy);
-        ui.label(RichText::new(format!("busy {:.1} %", report.busy_share() * 100.0)).small());
-        for (cause, share, fill) in parts {
-            let text = format!("{} {:.1} %", cause.words(), share * 100.0);
-            let about = format!("{}\n{}", cause.about(), cause.remedy());
-            if entry(ui, (fill, &text, &about), Only::Cause(cause), only) {
-                hovered = Some(cause);
-            }
-        }
-    });
-    hovered
 }

@@ -15,6 +15,7 @@ use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
 use crate::timeline::layout::{Layout, ticks};
+use crate::window::chip;
 use crate::window::frame::Frame;
 
 pub(super) fn all(
@@ -63,13 +64,7 @@ pub(super) fn all(
 fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
     painter.rect_filled(place, 0.0, frame.tokens.panel);
     let source = block.source();
-    let name = painter.text(
-        place.left_center() + vec2(3.0, 0.0),
-        Align2::LEFT_CENTER,
-        block.run.words(),
-        FontId::proportional(12.0),
-        frame.tokens.warn,
-    );
+    let name = chip::paint(painter, frame.tokens, block.run, place.left_center() + vec2(1.0, 0.0));
     let traced = if source == Source::Measured { " in the traced run" } else { "" };
     // Where spans are lost, the last that is left does not end the run.
     let mut text = blocks::content(block.run);

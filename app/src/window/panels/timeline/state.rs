@@ -128,6 +128,15 @@ impl State {
         }
     }
 
+    /// Brings a CTA or a bubble into sight where it is not, as near as what is looked at.
+    pub fn follow(&mut self, shown: &Shown, what: Selection) {
+        let Some((source, place)) = place_of(shown, what) else { return };
+        if let Some((_, layout)) = self.layouts.iter().find(|(of, _)| *of == source) {
+            let lane = place.sm * layout.slots + place.slot;
+            self.axis.follow(shown.end(self.sources), (place.begin, place.end), layout, lane);
+        }
+    }
+
     /// Unfolds an SM and brings it into sight; false where there is none.
     pub fn reveal_sm(&mut self, sm: u32) -> bool {
         let Some((_, layout)) = self.layouts.first().filter(|(_, layout)| (sm as usize) < layout.sms) else {
