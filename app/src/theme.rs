@@ -27,6 +27,24 @@ const HUES: [(u8, u8, u8); 12] = [
     (150, 165, 185),
 ];
 
+/// Hues of the levels of a prefix tree, by their places above: neighbours differ most, and shades of one stay apart from
+/// those of another.
+const OF_LEVELS: [usize; 8] = [0, 1, 2, 3, 7, 5, 8, 9];
+/// Shades of a level: towards white, or as much darker.
+const SHADES: [f32; 6] = [0.0, 0.34, -0.24, 0.17, -0.4, -0.12];
+
+/// Bubbles: one quiet family, which hatches tell apart.
+const BUBBLES: [(u8, u8, u8); 8] = [
+    (192, 178, 150),
+    (188, 160, 150),
+    (180, 156, 174),
+    (150, 158, 176),
+    (154, 172, 178),
+    (158, 174, 158),
+    (140, 142, 150),
+    (168, 166, 158),
+];
+
 /// Colours of one appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tokens {
@@ -79,7 +97,7 @@ const DARK: Tokens = Tokens {
     error: Color32::from_rgb(255, 120, 100),
     better: Color32::from_rgb(90, 200, 165),
     worse: Color32::from_rgb(245, 150, 90),
-    merge: Color32::from_rgb(226, 230, 236),
+    merge: Color32::from_rgb(146, 151, 160),
     prefill: Color32::from_rgb(230, 159, 0),
     decode: Color32::from_rgb(86, 180, 233),
     both: Color32::from_rgb(0, 158, 115),
@@ -99,7 +117,7 @@ const LIGHT: Tokens = Tokens {
     error: Color32::from_rgb(186, 40, 25),
     better: Color32::from_rgb(0, 118, 84),
     worse: Color32::from_rgb(180, 74, 0),
-    merge: Color32::from_rgb(58, 64, 75),
+    merge: Color32::from_rgb(122, 127, 136),
     prefill: Color32::from_rgb(223, 154, 0),
     decode: Color32::from_rgb(0, 114, 178),
     both: Color32::from_rgb(0, 148, 108),
@@ -124,6 +142,24 @@ impl Tokens {
         let shade = [1.0, 0.8, 0.66][round] * if self.dark { 0.92 } else { 0.97 };
         let scale = |channel: u8| (f32::from(channel) * shade) as u8;
         Color32::from_rgb(scale(r), scale(g), scale(b))
+    }
+
+    /// Colour of a node of the prefix tree and of its packs: the hue is that of its level, and nodes of a level are shades.
+    pub fn node(&self, level: u32, node: u32) -> Color32 {
+        let (r, g, b) = HUES[OF_LEVELS[level as usize % OF_LEVELS.len()]];
+        let plain = Color32::from_rgb(r, g, b);
+        // Numbers of neighbours are as far apart as their subtrees are large, whatever that is.
+        let mixed = node.wrapping_mul(0x9E37_79B9) >> 16;
+        let shade = SHADES[mixed as usize % SHADES.len()];
+        let towards = if shade > 0.0 { Color32::WHITE } else { Color32::BLACK };
+        let most = if self.dark { 0.08 } else { 0.0 };
+        mix(mix(plain, towards, shade.abs()), Color32::BLACK, most)
+    }
+
+    /// Colour of bubble cause `index`.
+    pub fn bubble(&self, index: u32) -> Color32 {
+        let (r, g, b) = BUBBLES[index as usize % BUBBLES.len()];
+        mix(Color32::from_rgb(r, g, b), Color32::BLACK, if self.dark { 0.0 } else { 0.42 })
     }
 
     /// Text that reads on `fill`.

@@ -13,7 +13,7 @@ use super::svg::{LEFT, document, hex, rect, text, width_of, wrapped};
 use crate::runs::damage::{self, Damage};
 use crate::runs::headline;
 use crate::theme::{Tokens, mix};
-use crate::timeline::colour::entity_colour;
+use crate::timeline::colour::{Levels, entity_colour};
 use crate::timeline::counters::caption;
 use crate::timeline::lanes::Lanes;
 use crate::timeline::layout::{Layout, View, ticks};
@@ -131,7 +131,8 @@ impl<'a> Drawing<'a> {
                 rect(out, place, &format!("url(#{})", gap.cause.name()));
             }
         }
-        let colour = |entity| entity_colour(t, &capture.plan, entity, false);
+        let levels = Levels::of_batch(&capture.batch);
+        let colour = |entity| entity_colour(t, (&capture.plan, &levels), entity, false);
         if layout.is_strips() {
             layout.strips(&lanes, &capture.spans, |piece, share, place| {
                 rect(out, place, &hex(mix(t.canvas, colour(piece.entity), share)));

@@ -19,6 +19,7 @@ mod dock;
 mod find;
 pub mod frame;
 mod guard;
+mod hatch;
 mod kept_runs;
 mod open;
 pub mod panel;

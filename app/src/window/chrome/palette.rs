@@ -109,6 +109,35 @@ impl State {
             about: offer.about,
             command: offer.command,
         });
-        commands.chain(offers.filter(|line| fits(&format!("{} {}", line.name, line.about)))).collect()
+        let offers = offers.filter(|line| fits(&format!("{} {}", line.name, line.about)));
+        let mut all: Vec<Line> = commands.chain(offers).collect();
+        all.sort_by_key(|line| rank(&line.name, &wanted));
+        all
+    }
+}
+
+/// What is called as what was typed comes first, then what begins so, then what only holds the words.
+fn rank(name: &str, wanted: &str) -> u8 {
+    let name = name.to_lowercase();
+    // A line of a list begins with what the list is of.
+    let title = name.split_once(": ").map_or(name.as_str(), |(_, title)| title);
+    match wanted.trim() {
+        "" => 0,
+        wanted if title == wanted => 0,
+        wanted if title.starts_with(wanted) || name.starts_with(wanted) => 1,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panel_comes_before_commands_that_speak_of_it() {
+        let mut names = ["Search nodes, packs, CTAs, bubbles; also with /", "Bubbles of a kind", "Show: Bubbles"];
+        names.sort_by_key(|name| rank(name, "bubbles"));
+        assert_eq!(names, ["Show: Bubbles", "Bubbles of a kind", "Search nodes, packs, CTAs, bubbles; also with /"]);
+        assert!(names.iter().all(|name| rank(name, "") == 0), "with nothing typed their order stays");
     }
 }

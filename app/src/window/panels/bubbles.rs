@@ -9,10 +9,10 @@ use engine::units::{Nanos, grouped};
 use super::parts::{empty, no_run};
 use crate::runs::run::Run;
 use crate::runs::shown::Sources;
-use crate::timeline::bubbles::colour;
 use crate::timeline::only::Only;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 use crate::window::selection::Selection;
 
 /// Stretches that are listed; the rest is counted.
@@ -103,8 +103,8 @@ fn of_run(ui: &mut Ui, frame: &Frame<'_>, longest: &Longest) {
 /// A line that selects a bubble, with a button that goes there.
 fn row(ui: &mut Ui, frame: &Frame<'_>, (cause, name): (BubbleCause, &str), what: Selection) {
     ui.horizontal(|ui| {
-        let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(swatch, 2.0, colour(frame.tokens, cause));
+        let (swatch, _) = ui.allocate_exact_size(vec2(12.0, 11.0), Sense::hover());
+        hatch::fill(ui, frame.tokens, swatch, cause);
         let there = "select it and go there in the timeline";
         if !frame.is_picture && ui.small_button("show me").on_hover_text(there).clicked() {
             frame.send(Command::Reveal(what));

@@ -48,6 +48,7 @@ pub(super) fn header(
     let mut cause = None;
     for run in runs.iter().filter(|_| !is_low) {
         ui.horizontal_wrapped(|ui| {
+            legend::bar(ui, frame, run);
             makespan(ui, frame, run);
             if runs.len() == 1 {
                 let text = RichText::new(blocks::content(run)).color(frame.tokens.faint);

@@ -36,6 +36,7 @@ use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::timeline::only::Only;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 use crate::window::panels::parts::{empty, no_run};
 
 /// Draws the panel.
@@ -66,7 +67,6 @@ fn canvas(
     (state, hovered): (&mut State, Option<engine::metrics::BubbleCause>),
 ) {
     let response = ui.interact(outer, ui.scope_id().with("lanes"), Sense::click_and_drag());
-    let hatch = state.hatch.get_or_insert_with(|| legend::hatch(ui)).clone();
     let counters = runs.iter().copied().find(|run| !run.capture.counters.is_empty());
     let regions = regions::of(outer, counters.map(|run| counters::heights(&run.capture)), runs.len());
     let end = shown.end(state.sources);
@@ -90,7 +90,7 @@ fn canvas(
         cause: state.only.and_then(Only::cause),
         hovered,
         only: state.only,
-        hatch,
+        hatch: hatch::of(ui.ctx()),
         pointer_at,
     };
     drawn::Drawn::of(ui.ctx(), &mut state.drawn, frame, shown, (&blocks, &marks));

@@ -42,7 +42,6 @@ pub struct State {
     pub(super) drag_from: Option<f64>,
     /// Height of the pointer while it measures.
     pub(super) measured_at: Option<f32>,
-    pub(super) hatch: Option<egui::TextureHandle>,
 }
 
 impl std::fmt::Debug for State {
