@@ -121,10 +121,11 @@ fn rank(name: &str, wanted: &str) -> u8 {
     let name = name.to_lowercase();
     // A line of a list begins with what the list is of.
     let title = name.split_once(": ").map_or(name.as_str(), |(_, title)| title);
+    let whole = name.replace(": ", " ");
     match wanted.trim() {
         "" => 0,
-        wanted if title == wanted => 0,
-        wanted if title.starts_with(wanted) || name.starts_with(wanted) => 1,
+        wanted if title == wanted || whole == wanted => 0,
+        wanted if title.starts_with(wanted) || whole.starts_with(wanted) => 1,
         _ => 2,
     }
 }
@@ -138,6 +139,7 @@ mod tests {
         let mut names = ["Search nodes, packs, CTAs, bubbles; also with /", "Bubbles of a kind", "Show: Bubbles"];
         names.sort_by_key(|name| rank(name, "bubbles"));
         assert_eq!(names, ["Show: Bubbles", "Bubbles of a kind", "Search nodes, packs, CTAs, bubbles; also with /"]);
+        assert_eq!(rank("Show: Bubbles", "show bubbles"), 0);
         assert!(names.iter().all(|name| rank(name, "") == 0), "with nothing typed their order stays");
     }
 }

@@ -75,7 +75,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, only: &mut Option
 fn of_run(ui: &mut Ui, frame: &Frame<'_>, longest: &Longest) {
     let run = &longest.run;
     let source = run.source();
-    ui.label(RichText::new(format!("Bubbles, {}", source.name())).strong());
+    ui.label(RichText::new(format!("Bubbles by slot time, {}", source.name())).strong());
     if let Some(reason) = run.damage.of_causes() {
         ui.add(egui::Label::new(RichText::new(format!("not known: {reason}")).color(frame.tokens.warn)).wrap());
         return;
@@ -83,7 +83,7 @@ fn of_run(ui: &mut Ui, frame: &Frame<'_>, longest: &Longest) {
     let own = |cause: BubbleCause| longest.only.is_none_or(|only| only == cause);
     for (cause, time, at) in longest.causes.iter().filter(|(cause, ..)| own(*cause)) {
         let share = run.bubbles.share(*time) * 100.0;
-        let name = format!("{} · {time} of slot time · {share:.1} %", cause.words());
+        let name = format!("{} · {share:.1} % · {time}", cause.words());
         row(ui, frame, (*cause, &name), Selection::Gap(source, *at));
     }
     ui.add_space(4.0);

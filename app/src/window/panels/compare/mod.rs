@@ -28,7 +28,7 @@ use crate::window::panels::parts::{empty, no_run};
 const FIGURES: f32 = 330.0;
 /// Height of a row, and of one that says more about its run.
 const LOW: f32 = 88.0;
-const TALL: f32 = 128.0;
+const TALL: f32 = 142.0;
 
 /// Baseline, sorting, and the row that is taken apart.
 #[derive(Clone, Debug, Default)]
@@ -168,10 +168,11 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, (base
             ui.label(RichText::new("baseline").color(frame.tokens.faint));
         }
         let Some(base) = base.filter(|_| !is_baseline) else { return };
-        let (change, sources) = change(way, base);
+        let (change, across) = change(way, base);
         let (word, colour) =
             if change <= 0.0 { ("faster", frame.tokens.better) } else { ("slower", frame.tokens.worse) };
-        ui.label(RichText::new(format!("{change:+.1} % {word}{sources}")).color(colour));
+        let text = RichText::new(format!("{change:+.1} % {}", across.unwrap_or(word))).color(colour);
+        ui.add(egui::Label::new(text).truncate());
     });
     let small = |text: String| RichText::new(text).small().color(frame.tokens.faint);
     if let Some(about) = about {

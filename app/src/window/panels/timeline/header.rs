@@ -39,7 +39,7 @@ pub(super) fn header(
         if let (Some(run), false) = (runs.first(), is_low) {
             legend::of_ctas(ui, frame, (&shown.planned.plan, run), &mut state.only);
         }
-        if let [measured, simulated] = runs {
+        if let ([measured, simulated], false) = (runs, is_low) {
             let off = percent_of(simulated.times().median, measured.times().median);
             let text = RichText::new(format!("the simulator is {off} off")).color(frame.tokens.faint);
             ui.label(text).on_hover_text("simulated makespan over the median of the measured ones (derived)");
