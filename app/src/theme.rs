@@ -3,7 +3,7 @@
 //! Hues are those of Okabe and Ito, which people with any common colour blindness tell apart. An
 //! entity keeps its colour as long as it keeps its index; colour is never its only sign.
 
-use egui::{Color32, Context, CornerRadius, Stroke, Theme, Visuals};
+use egui::{Color32, Context, CornerRadius, RichText, Stroke, Theme, Visuals};
 
 /// The three sizes of type: the story on top, text, and what stands beside it.
 pub const LARGE: f32 = 20.0;
@@ -172,6 +172,11 @@ impl Tokens {
     pub fn dimmed(&self, colour: Color32) -> Color32 {
         mix(colour, self.canvas, 0.72)
     }
+}
+
+/// The title of a window in the window: text, so that a long one has its place.
+pub fn title(text: &str) -> RichText {
+    RichText::new(text).size(TEXT).strong()
 }
 
 /// `share` of `b` and the rest of `a`.

@@ -4,6 +4,7 @@ use egui::{Align, Align2, Context, Key, Modifiers, RichText, ScrollArea};
 
 use super::offers::{self, Offer};
 use super::status::Status;
+use crate::theme;
 use crate::window::command::Command;
 use crate::window::commands::table::COMMANDS;
 use crate::window::frame::Frame;
@@ -30,7 +31,7 @@ impl State {
     /// Draws it; false when it is done with.
     pub(super) fn show(&mut self, ctx: &Context, frame: &Frame<'_>, status: &Status<'_>) -> bool {
         let mut open = true;
-        egui::Window::new("Command")
+        egui::Window::new(theme::title("Command"))
             .anchor(Align2::CENTER_TOP, [0.0, 90.0])
             .fixed_size([460.0, 360.0])
             .collapsible(false)

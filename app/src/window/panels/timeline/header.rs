@@ -39,6 +39,11 @@ pub(super) fn header(
         if let (Some(run), false) = (runs.first(), is_low) {
             legend::of_ctas(ui, frame, (&shown.planned.plan, run), &mut state.only);
         }
+        // One run has no title over its lanes.
+        if let ([run], false) = (runs, is_low) {
+            let text = RichText::new(blocks::content(run)).color(frame.tokens.faint);
+            ui.label(text).on_hover_text(run.damage.of_spans().unwrap_or_default());
+        }
         if let ([measured, simulated], false) = (runs, is_low) {
             let off = percent_of(simulated.times().median, measured.times().median);
             let text = RichText::new(format!("the simulator is {off} off")).color(frame.tokens.faint);
@@ -50,10 +55,6 @@ pub(super) fn header(
         ui.horizontal_wrapped(|ui| {
             legend::bar(ui, frame, run);
             makespan(ui, frame, run);
-            if runs.len() == 1 {
-                let text = RichText::new(blocks::content(run)).color(frame.tokens.faint);
-                ui.label(text).on_hover_text(run.damage.of_spans().unwrap_or_default());
-            }
             cause = legend::of_bubbles(ui, frame, run, &mut state.only).or(cause);
         });
     }

@@ -17,6 +17,7 @@ use crate::theme::mix;
 use crate::timeline::layout::{Layout, ticks};
 use crate::window::chip;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 
 pub(super) fn all(
     ui: &Ui,
@@ -37,6 +38,10 @@ pub(super) fn all(
         let clipped = ui.painter_at(layout.rect);
         clipped.add(Shape::Mesh(Arc::clone(&drawn.bubbles)));
         drawn.lanes.paint(&clipped);
+        // In a picture each rectangle with a texture is a bubble.
+        if block.source() == Source::Simulated && !frame.is_picture {
+            hatch::grain(&clipped, frame.tokens, layout.rect);
+        }
         outlines(&clipped, frame, block);
         names::of_ctas(&clipped, frame, shown, block);
         clipped.extend(drawn.over.iter().map(|mesh| Shape::Mesh(Arc::clone(mesh))));
