@@ -3,12 +3,13 @@
 //! Hues are those of Okabe and Ito, which people with any common colour blindness tell apart. An
 //! entity keeps its colour as long as it keeps its index; colour is never its only sign.
 
-use egui::{Color32, Context, CornerRadius, Stroke, Theme, Visuals};
+use egui::{Color32, Context, CornerRadius, RichText, Stroke, Theme, Visuals};
 
 /// The three sizes of type: the story on top, text, and what stands beside it.
 pub const LARGE: f32 = 20.0;
 const TEXT: f32 = 13.0;
-const SMALL: f32 = 11.0;
+/// See [`LARGE`].
+pub const SMALL: f32 = 11.0;
 
 /// Hues for entities; neighbours on the list differ most.
 const HUES: [(u8, u8, u8); 12] = [
@@ -24,6 +25,24 @@ const HUES: [(u8, u8, u8); 12] = [
     (80, 190, 190),
     (225, 130, 120),
     (150, 165, 185),
+];
+
+/// Hues of the levels of a prefix tree, by their places above: neighbours differ most, and shades of one stay apart from
+/// those of another.
+const OF_LEVELS: [usize; 8] = [0, 1, 2, 3, 7, 5, 8, 9];
+/// Shades of a level: towards white, or as much darker.
+const SHADES: [f32; 6] = [0.0, 0.34, -0.24, 0.17, -0.4, -0.12];
+
+/// Bubbles: one quiet family, which hatches tell apart.
+const BUBBLES: [(u8, u8, u8); 8] = [
+    (192, 178, 150),
+    (188, 160, 150),
+    (180, 156, 174),
+    (150, 158, 176),
+    (154, 172, 178),
+    (158, 174, 158),
+    (140, 142, 150),
+    (168, 166, 158),
 ];
 
 /// Colours of one appearance.
@@ -78,7 +97,7 @@ const DARK: Tokens = Tokens {
     error: Color32::from_rgb(255, 120, 100),
     better: Color32::from_rgb(90, 200, 165),
     worse: Color32::from_rgb(245, 150, 90),
-    merge: Color32::from_rgb(226, 230, 236),
+    merge: Color32::from_rgb(146, 151, 160),
     prefill: Color32::from_rgb(230, 159, 0),
     decode: Color32::from_rgb(86, 180, 233),
     both: Color32::from_rgb(0, 158, 115),
@@ -98,7 +117,7 @@ const LIGHT: Tokens = Tokens {
     error: Color32::from_rgb(186, 40, 25),
     better: Color32::from_rgb(0, 118, 84),
     worse: Color32::from_rgb(180, 74, 0),
-    merge: Color32::from_rgb(58, 64, 75),
+    merge: Color32::from_rgb(122, 127, 136),
     prefill: Color32::from_rgb(223, 154, 0),
     decode: Color32::from_rgb(0, 114, 178),
     both: Color32::from_rgb(0, 148, 108),
@@ -125,6 +144,24 @@ impl Tokens {
         Color32::from_rgb(scale(r), scale(g), scale(b))
     }
 
+    /// Colour of a node of the prefix tree and of its packs: the hue is that of its level, and nodes of a level are shades.
+    pub fn node(&self, level: u32, node: u32) -> Color32 {
+        let (r, g, b) = HUES[OF_LEVELS[level as usize % OF_LEVELS.len()]];
+        let plain = Color32::from_rgb(r, g, b);
+        // Numbers of neighbours are as far apart as their subtrees are large, whatever that is.
+        let mixed = node.wrapping_mul(0x9E37_79B9) >> 16;
+        let shade = SHADES[mixed as usize % SHADES.len()];
+        let towards = if shade > 0.0 { Color32::WHITE } else { Color32::BLACK };
+        let most = if self.dark { 0.08 } else { 0.0 };
+        mix(mix(plain, towards, shade.abs()), Color32::BLACK, most)
+    }
+
+    /// Colour of bubble cause `index`.
+    pub fn bubble(&self, index: u32) -> Color32 {
+        let (r, g, b) = BUBBLES[index as usize % BUBBLES.len()];
+        mix(Color32::from_rgb(r, g, b), Color32::BLACK, if self.dark { 0.0 } else { 0.42 })
+    }
+
     /// Text that reads on `fill`.
     pub fn on(&self, fill: Color32) -> Color32 {
         let light = 299 * u32::from(fill.r()) + 587 * u32::from(fill.g()) + 114 * u32::from(fill.b());
@@ -135,6 +172,11 @@ impl Tokens {
     pub fn dimmed(&self, colour: Color32) -> Color32 {
         mix(colour, self.canvas, 0.72)
     }
+}
+
+/// The title of a window in the window: text, so that a long one has its place.
+pub fn title(text: &str) -> RichText {
+    RichText::new(text).size(TEXT).strong()
 }
 
 /// `share` of `b` and the rest of `a`.

@@ -1,16 +1,17 @@
 //! Working in the timeline: what is looked at and selected holds over replans, and F frames in both directions.
 
 use egui::{Key, Modifiers, vec2};
-use egui_kittest::kittest::Queryable as _;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use engine::capture::Source;
 use engine::metrics::BubbleCause;
 use packscope::timeline::axis::NAMED;
-use packscope::window::App;
 use packscope::window::command::Command;
 use packscope::window::commands::table::Action;
 use packscope::window::panel::Panel;
 use packscope::window::selection::Selection;
+use packscope::window::{App, Opening};
 
+use crate::program::fixture;
 use crate::window::{Window, app, batch, click, open_with, send, small};
 
 fn open() -> Window {
@@ -136,6 +137,50 @@ fn a_bubble_is_bounded_by_what_it_waits_for() {
             }
             BubbleCause::TailImbalance => assert!(spans.iter().any(|span| span.end >= gap.end), "{gap:?}"),
             _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_step_down_from_a_bubble_brings_the_cta_that_bounds_it_into_sight() {
+    let mut window = open();
+    act(&mut window, Action::LongestBubble);
+    act(&mut window, Action::Taller);
+    let before = *app(&mut window).axis();
+    let bounds = gap(&mut window).1;
+    act(&mut window, Action::Down);
+    let selected = app(&mut window).selected();
+    assert_eq!(selected, Selection::Cta(Source::Simulated, bounds[0]));
+    let spans = &app(&mut window).shown().unwrap().simulated.as_ref().unwrap().capture.spans;
+    let cta = spans.get(bounds[0]);
+    assert_eq!(window.query_all_by_label_contains(&format!("SM {}:", cta.sm)).count(), 1, "its lane is on the screen");
+    let after = *app(&mut window).axis();
+    assert_eq!(after.lane_height, before.lane_height, "no nearer than before");
+    let width = |window: Option<(f64, f64)>| window.map(|(from, to)| to - from);
+    assert_eq!(width(after.window), width(before.window));
+    let (from, to) = after.window.unwrap_or((0.0, f64::INFINITY));
+    assert!(from < cta.end.as_f64() && cta.begin.as_f64() < to);
+    // What is there stays where it is.
+    act(&mut window, Action::Up);
+    act(&mut window, Action::Down);
+    assert_eq!(*app(&mut window).axis(), after);
+}
+
+/// Titles, counters and legends give way to lanes.
+#[test]
+fn both_runs_have_lanes_in_the_smallest_window() {
+    let loaded = engine::capture::read(fixture("capture-v3-hybrid.pscope").as_ref()).unwrap();
+    let mut window = open_with(Opening::Capture(Box::new(loaded)), |ctx, opening| App::new(ctx, opening).unwrap());
+    for (size, least) in [([900.0, 600.0], 34.0), ([1600.0, 1000.0], 70.0)] {
+        window.set_size(size.into());
+        window.run_steps(3);
+        for source in ["(measured)", "(simulated)"] {
+            let lanes = window.get_all_by_label_contains(source).filter(|node| {
+                let label = node.accesskit_node().label().unwrap_or_default();
+                label.starts_with("SM ") && label.contains("CTA") && !label.contains("slot")
+            });
+            let height: f32 = lanes.map(|node| node.rect().height()).sum();
+            assert!(height >= least, "{height} pixels of lanes {source} at {size:?}");
         }
     }
 }

@@ -12,7 +12,8 @@ use egui::epaint::{ClippedShape, ColorMode, Mesh, PathShape, RectShape, TextShap
 use egui::{Color32, FontFamily, Pos2, Rect, Shape, Stroke, StrokeKind};
 
 use super::look::Look;
-use super::svg::{escaped, page, text};
+use super::svg::{escaped, hatches, page, rect, text};
+use crate::timeline::bubbles;
 
 /// Free space around all.
 const MARGIN: f32 = 6.0;
@@ -22,7 +23,7 @@ const CUT: f32 = 24.0;
 /// The shapes as a picture: from the top of `area` down to the last of them, over all of its width. Where they reach its
 /// end, what did not fit is told by `cut`.
 pub fn svg(shapes: &[ClippedShape], area: Rect, look: &Look, cut: Option<&str>) -> String {
-    let mut out = Svg { body: String::new(), clips: Vec::new() };
+    let mut out = Svg { body: String::new(), clips: Vec::new(), has_hatch: false };
     let mut bottom = area.top();
     for ClippedShape { clip_rect, shape, .. } in shapes {
         let bounds = shape.visual_bounding_rect();
@@ -32,7 +33,7 @@ pub fn svg(shapes: &[ClippedShape], area: Rect, look: &Look, cut: Option<&str>) 
             out.clipped(shape, bounds, clip);
         }
     }
-    let mut definitions = String::new();
+    let mut definitions = if out.has_hatch { hatches(look) } else { String::new() };
     for (at, clip) in out.clips.iter().enumerate() {
         let (x, y, w, h) = (clip.left(), clip.top(), clip.width(), clip.height());
         let _ = writeln!(
@@ -64,6 +65,8 @@ fn line_of(stroke: Stroke) -> String {
 struct Svg {
     body: String,
     clips: Vec<Rect>,
+    /// A bubble is drawn.
+    has_hatch: bool,
 }
 
 impl Svg {
@@ -141,6 +144,11 @@ impl Svg {
             writeln!(self.body, r#"<rect x="{x:.2}" y="{y:.2}" width="{w:.2}" height="{h:.2}"{round} {fill}{line}/>"#);
     }
 
+    fn hatched(&mut self, place: Rect, pattern: &str) {
+        self.has_hatch = true;
+        rect(&mut self.body, place, &format!("url(#{pattern})"));
+    }
+
     fn path(&mut self, path: &PathShape) {
         self.points(&path.points, path.closed, path.fill, colour_of(&path.stroke.color), path.stroke.width);
     }
@@ -164,10 +172,14 @@ impl Svg {
             let quad = mesh.indices.get(at..at + 6).and_then(|six| rectangle(mesh, six));
             let Some(first) = corners.clone().next() else { break };
             let colour = mesh.vertices[first].color;
-            // What carries a texture is a hatch over what lies below it.
+            // What carries a texture is a bubble in its hatch.
             let colour = if plain(first) { colour } else { colour.gamma_multiply(0.4) };
             if let Some(place) = quad {
-                self.rect(&RectShape::filled(place, 0.0, colour));
+                let corners: Vec<Pos2> = corners.map(|corner| mesh.vertices[corner].uv).collect();
+                match bubbles::cause_at(&corners).filter(|_| !plain(first)) {
+                    Some(cause) => self.hatched(place, cause.name()),
+                    None => self.rect(&RectShape::filled(place, 0.0, colour)),
+                }
                 at += 6;
             } else {
                 let points: Vec<Pos2> = corners.map(|corner| mesh.vertices[corner].pos).collect();

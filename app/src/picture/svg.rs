@@ -58,16 +58,20 @@ pub(crate) fn rect(out: &mut String, place: Rect, fill: &str) {
 
 /// A page that is as wide as its look says, with the hatches of bubbles.
 pub(crate) fn document(look: &Look, height: f32, body: &str) -> String {
-    let t = look.tokens();
+    page(look, look.width.units(), height, &hatches(look), body)
+}
+
+/// A pattern for each cause of bubbles, by its name.
+pub(super) fn hatches(look: &Look) -> String {
     let mut patterns = String::new();
     for cause in metrics::BubbleCause::ALL {
-        let (name, fill) = (cause.name(), hex(bubbles::colour(t, cause)));
+        let (name, fill, path) = (cause.name(), hex(bubbles::colour(look.tokens(), cause)), bubbles::path(cause));
         let _ = writeln!(
             patterns,
-            r#"<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="{fill}" opacity="0.25"/><path d="M0 6 L6 0" stroke="{fill}" stroke-width="1.2"/></pattern>"#
+            r#"<pattern id="{name}" width="8" height="8" patternUnits="userSpaceOnUse"><rect width="8" height="8" fill="{fill}" opacity="0.25"/><path d="{path}" stroke="{fill}" stroke-width="1.4" fill="none"/></pattern>"#
         );
     }
-    page(look, look.width.units(), height, &patterns, body)
+    patterns
 }
 
 /// A page of so many units, as wide as its look says.

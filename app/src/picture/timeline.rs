@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use egui::{Rect, pos2, vec2};
+use egui::{Color32, Rect, pos2, vec2};
 use engine::capture::Capture;
 use engine::metrics;
 use engine::plan::CtaRole;
@@ -13,7 +13,7 @@ use super::svg::{LEFT, document, hex, rect, text, width_of, wrapped};
 use crate::runs::damage::{self, Damage};
 use crate::runs::headline;
 use crate::theme::{Tokens, mix};
-use crate::timeline::colour::entity_colour;
+use crate::timeline::colour::{Levels, entity_colour};
 use crate::timeline::counters::caption;
 use crate::timeline::lanes::Lanes;
 use crate::timeline::layout::{Layout, View, ticks};
@@ -131,7 +131,8 @@ impl<'a> Drawing<'a> {
                 rect(out, place, &format!("url(#{})", gap.cause.name()));
             }
         }
-        let colour = |entity| entity_colour(t, &capture.plan, entity, false);
+        let levels = Levels::of_batch(&capture.batch);
+        let colour = |entity| entity_colour(t, (&capture.plan, &levels), entity, false);
         if layout.is_strips() {
             layout.strips(&lanes, &capture.spans, |piece, share, place| {
                 rect(out, place, &hex(mix(t.canvas, colour(piece.entity), share)));
@@ -185,8 +186,8 @@ impl<'a> Drawing<'a> {
             let height = if bytes { 84.0 } else { 48.0 };
             let place = Rect::from_min_size(pos2(under.left(), top), vec2(under.width(), height));
             rect(out, place, &hex(t.back));
-            for (at, series) in rows.into_iter().enumerate() {
-                let colour = t.entity([4, 5, 2, 7][(at + if bytes { 0 } else { 2 }) % 4]);
+            let colour = |at: usize| t.entity([4, 5, 2, 7][(at + if bytes { 0 } else { 2 }) % 4]);
+            for (at, series) in rows.iter().enumerate() {
                 let mut points = String::new();
                 let time = |step: usize| series.start.as_f64() + series.step.as_f64() * step as f64;
                 let seen = |step: usize| time(step + 1) > begin && time(step) < end;
@@ -198,15 +199,18 @@ impl<'a> Drawing<'a> {
                         let _ = write!(points, "{x:.1},{y:.1} ");
                     }
                 }
-                let fill = hex(colour);
+                let fill = hex(colour(at));
                 let _ =
                     writeln!(out, r#"<polyline points="{points}" fill="none" stroke="{fill}" stroke-width="1.2"/>"#);
+            }
+            // Over the lines, so that none runs through their letters.
+            for (at, series) in rows.into_iter().enumerate() {
                 let down = 13.0 + 13.0 * at as f32;
                 let name = series.name.replace('_', " ");
-                text(out, place.left() + 6.0, place.top() + down, 11, colour, &name);
+                backed(out, (place.left() + 6.0, place.top() + down), (colour(at), t.back), &name);
             }
             let limit = if bytes { format!("top: {:.2} TB/s", most / 1e12) } else { "top: 100 %".to_owned() };
-            text(out, place.right() - 96.0, place.top() + 13.0, 11, t.faint, &limit);
+            backed(out, (place.right() - 96.0, place.top() + 13.0), (t.faint, t.back), &limit);
             top = place.bottom() + 6.0;
         }
         if top > under.top() {
@@ -215,6 +219,13 @@ impl<'a> Drawing<'a> {
         }
         top
     }
+}
+
+/// Small letters on a ground of their own.
+fn backed(out: &mut String, (x, y): (f32, f32), (fill, ground): (Color32, Color32), words: &str) {
+    let place = Rect::from_min_max(pos2(x - 2.0, y - 10.0), pos2(x + width_of(words, 11) + 2.0, y + 3.0));
+    rect(out, place, &hex(ground));
+    text(out, x, y, 11, fill, words);
 }
 
 /// The timeline of a run with its bubbles, title, source and legend.

@@ -9,6 +9,7 @@ use engine::plan::PlanDigest;
 
 use super::damage::{self, Damage};
 use super::headline;
+use crate::timeline::colour::Levels;
 use crate::timeline::folds::Gpcs;
 use crate::timeline::gaps::Gaps;
 use crate::timeline::lanes::{Entity, Lanes};
@@ -38,6 +39,7 @@ pub struct Run {
     /// The counter rows summed up, in their order.
     samples: Vec<Samples>,
     flow: OnceLock<Option<MemoryFlow>>,
+    levels: OnceLock<Levels>,
 }
 
 /// Sums over all spans of a run, taken once.
@@ -103,6 +105,7 @@ impl Run {
             told: Told::of(&capture, &damage, &lanes),
             samples: capture.counters.iter().map(Samples::of).collect(),
             flow: OnceLock::new(),
+            levels: OnceLock::new(),
             gpcs: Gpcs::of(&capture.provenance.gpcs, capture.provenance.sm_count as usize).map(Arc::new),
             damage,
             lanes,
@@ -122,6 +125,11 @@ impl Run {
     /// What it moved through L2 and from DRAM, where that is known; `traffic` is that of its plan.
     pub fn flow(&self, traffic: &Traffic) -> Option<&MemoryFlow> {
         self.flow.get_or_init(|| MemoryFlow::of(traffic, &self.capture)).as_ref()
+    }
+
+    /// Levels of the nodes that its packs read, for a view of runs of several batches.
+    pub fn levels(&self) -> &Levels {
+        self.levels.get_or_init(|| Levels::of_batch(&self.capture.batch))
     }
 
     /// Simulated or measured.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::damage::Damage;
 use super::run::Run;
+use crate::timeline::colour::Levels;
 
 /// Which runs a view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +51,8 @@ pub struct Shown {
     pub nodes_of_packs: Vec<NodeIdx>,
     /// The first pack of each tree node.
     pub first_packs: Vec<Option<PackIdx>>,
+    /// Levels of the tree nodes, for their colours.
+    pub levels: Levels,
 }
 
 /// Sums over a whole plan, taken once: views tell them in each frame, and a trace of many layers has thousands of
@@ -97,6 +100,7 @@ impl Shown {
         }
         Self {
             plan_digest: run.as_ref().map_or_else(|| planned.plan.digest(), |run| run.plan_digest),
+            levels: Levels::of(&planned.tree),
             traffic: metrics::traffic(&planned.plan, &planned.batch, &planned.tree),
             told: Told::of(&planned),
             simulated,

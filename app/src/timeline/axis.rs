@@ -96,6 +96,20 @@ impl Axis {
         self.hold(&taller);
     }
 
+    /// Brings what lies at `begin` to `end` on a lane into sight, no nearer than before; nothing moves where it is there.
+    pub fn follow(&mut self, run_end: u64, (begin, end): (f64, f64), layout: &Layout, lane: usize) {
+        let view = self.view(run_end);
+        if end <= view.begin || begin >= view.end {
+            let (middle, half) = (f64::midpoint(begin, end), (view.end - view.begin) / 2.0);
+            self.place(run_end, middle - half, middle + half);
+        }
+        let (top, height) = (layout.top(lane), layout.lane_height(lane));
+        if top < layout.rect.top() || top + height > layout.rect.bottom() {
+            self.scroll += top + height / 2.0 - layout.rect.center().y;
+            self.hold(layout);
+        }
+    }
+
     /// Keeps the scroll within the lanes.
     pub fn hold(&mut self, layout: &Layout) {
         self.scroll = self.scroll.clamp(0.0, (layout.height() - layout.rect.height()).max(0.0));

@@ -156,7 +156,7 @@ pub(super) fn default_dock() -> Tree<Panel> {
         tiles.insert_new(Tile::Container(Container::Linear(linear)))
     };
     let top = linear(LinearDir::Horizontal, vec![(batch, 0.2), (tree, 0.27), (packs, 0.31), (inspector, 0.22)]);
-    let root = linear(LinearDir::Vertical, vec![(top, 0.48), (time, 0.52)]);
+    let root = linear(LinearDir::Vertical, vec![(top, 0.43), (time, 0.57)]);
     Tree::new(egui::Id::unique("dock"), root, tiles)
 }
 

@@ -9,6 +9,7 @@ use engine::units::{NodeIdx, PackIdx};
 
 use crate::runs::run::Run;
 use crate::runs::shown::{Shown, Sources};
+use crate::theme;
 use crate::timeline::lanes::Entity;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
@@ -89,7 +90,7 @@ pub(super) fn show(ui: &Ui, frame: &Frame<'_>, state: &mut State) {
     let Some(open) = &mut state.open else { return };
     let title = if open.of == Of::Sm { "Find an SM" } else { "Search" };
     let mut done = false;
-    egui::Window::new(title)
+    egui::Window::new(theme::title(title))
         .anchor(Align2::CENTER_TOP, [0.0, 90.0])
         .fixed_size([420.0, 300.0])
         .collapsible(false)

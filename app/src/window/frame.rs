@@ -139,7 +139,7 @@ impl<'a> Frame<'a> {
 
     /// Colour of what a CTA stands for: of a pack that of its tree node, or of its tile.
     pub fn entity_colour(&self, shown: &Shown, entity: Entity) -> Color32 {
-        entity_colour(self.tokens, &shown.planned.plan, entity, self.by_tile)
+        entity_colour(self.tokens, (&shown.planned.plan, &shown.levels), entity, self.by_tile)
     }
 
     /// Whether the pack of a CTA is lit by selection or hover.

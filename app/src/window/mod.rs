@@ -11,6 +11,7 @@
 //! What is on the screen is the last plan that worked, marked where the batch has moved on.
 
 mod app;
+mod chip;
 mod chrome;
 pub mod command;
 pub mod commands;
@@ -18,6 +19,7 @@ mod dock;
 mod find;
 pub mod frame;
 mod guard;
+mod hatch;
 mod kept_runs;
 mod open;
 pub mod panel;

@@ -9,6 +9,7 @@ use engine::import::{self, Heeds, ImportOptions, Importer, Part, Progress, Watch
 use engine::units::{Tokens, counted};
 use engine::workload::{self, BatchSpec, PrefixTree};
 
+use crate::theme;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
 
@@ -121,7 +122,7 @@ impl State {
             (self.found, self.reading) = (Some(found), None);
         }
         let mut open = true;
-        egui::Window::new("Import a batch from what an engine writes")
+        egui::Window::new(theme::title("Import a batch from what an engine writes"))
             .anchor(Align2::CENTER_CENTER, [0.0, 0.0])
             .collapsible(false)
             .resizable(false)

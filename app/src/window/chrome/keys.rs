@@ -2,6 +2,7 @@
 
 use egui::{Align2, Context, ScrollArea};
 
+use crate::theme;
 use crate::window::commands::table::COMMANDS;
 
 /// What the mouse does, which the table of commands does not hold.
@@ -15,7 +16,10 @@ const MOUSE: [(&str, &str); 6] = [
 ];
 
 pub(super) fn show(ctx: &Context, open: &mut bool) {
-    let window = egui::Window::new("All keys").open(open).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).resizable(false);
+    let window = egui::Window::new(theme::title("All keys"))
+        .open(open)
+        .anchor(Align2::CENTER_CENTER, [0.0, 0.0])
+        .resizable(false);
     // Never taller than the window that it lies over.
     let tallest = (ctx.content_rect().height() - 80.0).max(120.0);
     window.show(ctx, |ui| {

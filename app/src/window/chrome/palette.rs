@@ -4,6 +4,7 @@ use egui::{Align, Align2, Context, Key, Modifiers, RichText, ScrollArea};
 
 use super::offers::{self, Offer};
 use super::status::Status;
+use crate::theme;
 use crate::window::command::Command;
 use crate::window::commands::table::COMMANDS;
 use crate::window::frame::Frame;
@@ -30,7 +31,7 @@ impl State {
     /// Draws it; false when it is done with.
     pub(super) fn show(&mut self, ctx: &Context, frame: &Frame<'_>, status: &Status<'_>) -> bool {
         let mut open = true;
-        egui::Window::new("Command")
+        egui::Window::new(theme::title("Command"))
             .anchor(Align2::CENTER_TOP, [0.0, 90.0])
             .fixed_size([460.0, 360.0])
             .collapsible(false)
@@ -109,6 +110,37 @@ impl State {
             about: offer.about,
             command: offer.command,
         });
-        commands.chain(offers.filter(|line| fits(&format!("{} {}", line.name, line.about)))).collect()
+        let offers = offers.filter(|line| fits(&format!("{} {}", line.name, line.about)));
+        let mut all: Vec<Line> = commands.chain(offers).collect();
+        all.sort_by_key(|line| rank(&line.name, &wanted));
+        all
+    }
+}
+
+/// What is called as what was typed comes first, then what begins so, then what only holds the words.
+fn rank(name: &str, wanted: &str) -> u8 {
+    let name = name.to_lowercase();
+    // A line of a list begins with what the list is of.
+    let title = name.split_once(": ").map_or(name.as_str(), |(_, title)| title);
+    let whole = name.replace(": ", " ");
+    match wanted.trim() {
+        "" => 0,
+        wanted if title == wanted || whole == wanted => 0,
+        wanted if title.starts_with(wanted) || whole.starts_with(wanted) => 1,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panel_comes_before_commands_that_speak_of_it() {
+        let mut names = ["Search nodes, packs, CTAs, bubbles; also with /", "Bubbles of a kind", "Show: Bubbles"];
+        names.sort_by_key(|name| rank(name, "bubbles"));
+        assert_eq!(names, ["Show: Bubbles", "Bubbles of a kind", "Search nodes, packs, CTAs, bubbles; also with /"]);
+        assert_eq!(rank("Show: Bubbles", "show bubbles"), 0);
+        assert!(names.iter().all(|name| rank(name, "") == 0), "with nothing typed their order stays");
     }
 }

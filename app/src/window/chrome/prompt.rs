@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use egui::{Align2, ComboBox, Context, Key, TextEdit, Ui};
 
 use crate::picture::look::{Look, Width};
+use crate::theme;
 use crate::window::command::{Command, Format, Target};
 use crate::window::commands::table::Action;
 use crate::window::panel::Panel;
@@ -114,7 +115,7 @@ impl State {
     /// Draws it.
     pub(super) fn show(&mut self, ctx: &Context) -> Answer {
         let mut answer = Answer::Waits;
-        egui::Window::new(self.asking.title())
+        egui::Window::new(theme::title(self.asking.title()))
             .anchor(Align2::CENTER_CENTER, [0.0, 0.0])
             .collapsible(false)
             .resizable(false)

@@ -2,26 +2,33 @@
 //! beside the run that it is compared with.
 
 use egui::{Color32, RichText, Ui};
-use engine::capture::Source;
 use engine::units::Nanos;
 
 use super::status::Status;
 use crate::runs::headline;
 use crate::runs::run::Run;
-use crate::theme::{LARGE, Tokens};
+use crate::theme::LARGE;
+use crate::window::chip;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
 use crate::window::panel::Panel;
 use crate::window::selection::Selection;
+
+/// Height of a line of large type with a chip in it and one of text.
+const HEIGHT: f32 = LARGE + 28.0;
 
 /// Draws the line.
 pub(crate) fn story(ui: &mut Ui, frame: &Frame<'_>, status: &Status<'_>) {
     let margin = egui::Frame::new().fill(frame.tokens.panel).inner_margin(egui::Margin::symmetric(8, 4));
     egui::Panel::top("story").frame(margin).show(ui, |ui| {
         // One line of large and one of small type, whatever there is to tell: nothing below it moves.
-        ui.set_min_height(LARGE + 22.0);
+        ui.set_min_height(HEIGHT);
         let Some(run) = frame.shown.and_then(|shown| shown.front()) else {
-            let text = if status.problem.is_some() { "No run" } else { "Planning…" };
+            let text = match frame.shown {
+                _ if status.problem.is_some() => "No run",
+                Some(shown) if shown.planned.batch.requests().is_empty() => "Nothing to run yet",
+                _ => "Planning…",
+            };
             _ = ui.label(RichText::new(text).size(LARGE).color(frame.tokens.faint));
             return;
         };
@@ -43,25 +50,13 @@ fn large(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     let t = frame.tokens;
     let big = |text: String| RichText::new(text).size(LARGE).strong();
     ui.label(big(headline::makespan(&run.capture))).on_hover_text(headline::sentence(&run.capture));
-    chip(ui, t, run);
+    chip::show(ui, t, run);
     ui.label(big(format!("{} busy", run.busy(0))));
     let (scheduler, strategy) = (&run.capture.plan.scheduler, run.capture.plan.strategy.name());
     ui.label(RichText::new(format!("{scheduler} · {strategy}")).color(t.faint));
     if let Some((text, colour)) = against(frame, run) {
         ui.label(RichText::new(text).color(colour));
     }
-}
-
-/// Where figures come from: a chip whose edge is whole for what was measured, and dashed in words for what was not.
-fn chip(ui: &mut Ui, t: &Tokens, run: &Run) {
-    let measured = run.source() == Source::Measured;
-    let (fill, text) = if measured { (t.accent, t.on(t.accent)) } else { (Color32::TRANSPARENT, t.text) };
-    let frame = egui::Frame::new()
-        .fill(fill)
-        .stroke(egui::Stroke::new(1.0, if measured { t.accent } else { t.faint }))
-        .corner_radius(7)
-        .inner_margin(egui::Margin::symmetric(7, 1));
-    frame.show(ui, |ui| ui.label(RichText::new(run.words()).small().color(text)));
 }
 
 /// The change against the first run of the comparison, where that is another run of the same source.

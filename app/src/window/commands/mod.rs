@@ -140,7 +140,7 @@ impl App {
                 self.states.timeline.axis.range = None;
                 self.states.timeline.only = None;
             }
-            other => self.selected = self.moved(other),
+            other => self.go_on(other),
         }
     }
 }

@@ -151,8 +151,16 @@ impl App {
         }
     }
 
+    /// Selects what a step along the lane or the chain leads to, and brings it into sight.
+    pub(in crate::window) fn go_on(&mut self, action: Action) {
+        self.selected = self.moved(action);
+        if let Some(shown) = &self.shown {
+            self.states.timeline.follow(shown, self.selected);
+        }
+    }
+
     /// The selection after a step along the lane or the chain.
-    pub(in crate::window) fn moved(&self, action: Action) -> Selection {
+    fn moved(&self, action: Action) -> Selection {
         let Some(shown) = &self.shown else { return self.selected };
         match (action, self.selected) {
             (Action::Previous | Action::Next, Selection::Cta(source, at)) => {

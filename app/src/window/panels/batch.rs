@@ -279,7 +279,11 @@ fn nodes(ui: &mut Ui, frame: &Frame<'_>, list: &mut Vec<NodeSpec>, numbers: &Num
         lit(ui, frame, Some(number), |ui| {
             ui.add_space(12.0 * depth.min(12) as f32);
             let (swatch, dot) = ui.allocate_exact_size(egui::vec2(10.0, 14.0), egui::Sense::click());
-            ui.painter().rect_filled(swatch.shrink2(egui::vec2(1.0, 2.0)), 2.0, frame.tokens.entity(number.0));
+            ui.painter().rect_filled(
+                swatch.shrink2(egui::vec2(1.0, 2.0)),
+                2.0,
+                frame.tokens.node(depth as u32, number.0),
+            );
             dot.widget_info(|| {
                 egui::WidgetInfo::labeled(egui::Role::Button, true, format!("select node {}", number.0))
             });

@@ -9,10 +9,10 @@ use engine::units::{Nanos, grouped};
 use super::parts::{empty, no_run};
 use crate::runs::run::Run;
 use crate::runs::shown::Sources;
-use crate::timeline::bubbles::colour;
 use crate::timeline::only::Only;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 use crate::window::selection::Selection;
 
 /// Stretches that are listed; the rest is counted.
@@ -75,7 +75,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State, only: &mut Option
 fn of_run(ui: &mut Ui, frame: &Frame<'_>, longest: &Longest) {
     let run = &longest.run;
     let source = run.source();
-    ui.label(RichText::new(format!("Bubbles, {}", source.name())).strong());
+    ui.label(RichText::new(format!("Bubbles by slot time, {}", source.name())).strong());
     if let Some(reason) = run.damage.of_causes() {
         ui.add(egui::Label::new(RichText::new(format!("not known: {reason}")).color(frame.tokens.warn)).wrap());
         return;
@@ -83,7 +83,7 @@ fn of_run(ui: &mut Ui, frame: &Frame<'_>, longest: &Longest) {
     let own = |cause: BubbleCause| longest.only.is_none_or(|only| only == cause);
     for (cause, time, at) in longest.causes.iter().filter(|(cause, ..)| own(*cause)) {
         let share = run.bubbles.share(*time) * 100.0;
-        let name = format!("{} · {time} of slot time · {share:.1} %", cause.words());
+        let name = format!("{} · {share:.1} % · {time}", cause.words());
         row(ui, frame, (*cause, &name), Selection::Gap(source, *at));
     }
     ui.add_space(4.0);
@@ -103,8 +103,8 @@ fn of_run(ui: &mut Ui, frame: &Frame<'_>, longest: &Longest) {
 /// A line that selects a bubble, with a button that goes there.
 fn row(ui: &mut Ui, frame: &Frame<'_>, (cause, name): (BubbleCause, &str), what: Selection) {
     ui.horizontal(|ui| {
-        let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(swatch, 2.0, colour(frame.tokens, cause));
+        let (swatch, _) = ui.allocate_exact_size(vec2(12.0, 11.0), Sense::hover());
+        hatch::fill(ui, frame.tokens, swatch, cause);
         let there = "select it and go there in the timeline";
         if !frame.is_picture && ui.small_button("show me").on_hover_text(there).clicked() {
             frame.send(Command::Reveal(what));

@@ -205,11 +205,11 @@ fn twin_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, pair: &Pa
     row.set_hovered(frame.hovered.span_in(source) == Some(twin.measured));
     let (ours, theirs) = (pair.spans().0.get(twin.measured), pair.spans().1.get(twin.simulated));
     let takes = pair.takes(twin);
-    let plan = &pair.measured.capture.plan;
+    let of = (&pair.measured.capture.plan, pair.measured.levels());
     let entity = pair.measured.lanes.entities[twin.measured];
     row.col(|ui| {
         let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(rect, 2.0, entity_colour(frame.tokens, plan, entity, frame.by_tile));
+        ui.painter().rect_filled(rect, 2.0, entity_colour(frame.tokens, of, entity, frame.by_tile));
         ui.label(format!("{} · {}", ours.launch, ours.cta));
     });
     let pack = entity.pack().map_or_else(|| ours.role.name().to_owned(), |pack| pack.0.to_string());

@@ -69,8 +69,9 @@ fn gap_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, (source, at): (Source
         ui.label(RichText::new(if frame.ctas.is_empty() { "no CTA bounds it" } else { "bounded by" }));
         for span in frame.ctas.iter().filter(|span| **span < run.capture.spans.len()) {
             let bound = run.capture.spans.get(*span);
-            let response = ui.link(format!("CTA {} of launch {}", bound.cta, bound.launch));
-            if response.clicked() {
+            // A button keeps its words on one line.
+            let name = RichText::new(format!("CTA {} of launch {}", bound.cta, bound.launch));
+            if ui.add(egui::Button::new(name.color(frame.tokens.accent)).small()).clicked() {
                 frame.send(Command::Reveal(Selection::Cta(source, *span)));
             }
         }

@@ -245,7 +245,8 @@ fn prefill_chunk(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, chunk: &Pref
             chunk.splits,
             plan.shape.query_heads
         );
-        ui.label(text).on_hover_text("a task is a block of query rows over a range of the KV, up to its causal bound");
+        let about = "a task is a block of query rows over a range of the KV, up to its causal bound";
+        ui.add(egui::Label::new(&text).truncate()).on_hover_text(format!("{text}\n{about}"));
     });
 }
 

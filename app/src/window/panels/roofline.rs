@@ -11,6 +11,7 @@ use crate::runs::headline;
 use crate::runs::run::Run;
 use crate::timeline::colour::tile_colour;
 use crate::timeline::counters::rate;
+use crate::window::chip;
 use crate::window::frame::Frame;
 use crate::window::panels::parts::{empty, no_run};
 
@@ -105,7 +106,7 @@ fn header(ui: &mut Ui, frame: &Frame<'_>, run: &Run, plan: &RooflinePoint, reach
         let share = plan.rate() / reachable.max(1.0) * 100.0;
         let text = format!("the plan reaches {:.1} TFLOP/s, {share:.0} % of its roof", plan.rate() / 1e12);
         ui.label(RichText::new(text).strong());
-        ui.label(RichText::new(run.words()).color(frame.tokens.warn));
+        chip::show(ui, frame.tokens, run);
         let bytes = match plan.from {
             BytesFrom::Counted => "bytes of plan and kernels: DRAM, measured; of tiles: issued, derived",
             BytesFrom::Simulated => "bytes of the plan: DRAM, simulated; of kernels and tiles: issued, derived",

@@ -19,6 +19,7 @@ mod solve;
 
 use crate::backend::sim::cost::{MainLoop, Waits};
 use crate::backend::sim::limits::Limits;
+use crate::backend::sim::memory::solve::Scan;
 use crate::backend::sim::share::{Class, Sharing};
 
 /// Arrays over SMs are padded to this many, so that loops over them run in vector registers.
@@ -197,6 +198,9 @@ pub(super) struct Fluid {
     /// SMs of which demands have changed since `sharing` took them; each once.
     changed: Vec<usize>,
     is_changed: Vec<bool>,
+    /// Sums over the groups before each, and over all of them; as far as no group before has changed since.
+    scans: Vec<Scan>,
+    scanned: usize,
     /// Demands have changed since `rates`, the speeds and `due_at` were found.
     stale: bool,
     rates: Rates,
@@ -217,6 +221,8 @@ impl Fluid {
             sharing: Sharing::default(),
             changed: (0..sms).collect(),
             is_changed: vec![true; sms],
+            scans: vec![Scan::NONE; sms.div_ceil(LANES) + 1],
+            scanned: 0,
             stale: false,
             rates: Rates::default(),
             due_at: f64::INFINITY,
@@ -350,6 +356,7 @@ impl Fluid {
         group.local_exposed[lane] = group.local[lane] * group.exposure[lane];
         group.fabric_exposed[lane] = demand.fabric / group.exposure[lane];
         group.next[lane] = next;
+        self.scanned = self.scanned.min(sm / LANES);
         self.change(sm);
     }
 

@@ -15,11 +15,12 @@ use crate::runs::compared::{Compared, Kind, Way};
 use crate::runs::headline;
 use crate::runs::run::Run;
 use crate::timeline::axis::Axis;
-use crate::timeline::bubbles;
 use crate::timeline::colour::entity_colour;
 use crate::timeline::layout::{Layout, View};
+use crate::window::chip;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 use crate::window::panels::lanes::Painted;
 use crate::window::panels::parts::{empty, no_run};
 
@@ -27,7 +28,7 @@ use crate::window::panels::parts::{empty, no_run};
 const FIGURES: f32 = 330.0;
 /// Height of a row, and of one that says more about its run.
 const LOW: f32 = 88.0;
-const TALL: f32 = 128.0;
+const TALL: f32 = 142.0;
 
 /// Baseline, sorting, and the row that is taken apart.
 #[derive(Clone, Debug, Default)]
@@ -162,15 +163,16 @@ fn figures(ui: &mut Ui, frame: &Frame<'_>, way: &Way, about: Option<&str>, (base
     let run = &way.run;
     ui.horizontal(|ui| {
         ui.label(headline::makespan(&run.capture));
-        ui.label(RichText::new(run.words()).color(frame.tokens.warn));
+        chip::show(ui, frame.tokens, run);
         if is_baseline {
             ui.label(RichText::new("baseline").color(frame.tokens.faint));
         }
         let Some(base) = base.filter(|_| !is_baseline) else { return };
-        let (change, sources) = change(way, base);
+        let (change, across) = change(way, base);
         let (word, colour) =
             if change <= 0.0 { ("faster", frame.tokens.better) } else { ("slower", frame.tokens.worse) };
-        ui.label(RichText::new(format!("{change:+.1} % {word}{sources}")).color(colour));
+        let text = RichText::new(format!("{change:+.1} % {}", across.unwrap_or(word))).color(colour);
+        ui.add(egui::Label::new(text).truncate());
     });
     let small = |text: String| RichText::new(text).small().color(frame.tokens.faint);
     if let Some(about) = about {
@@ -229,8 +231,8 @@ fn apart(ui: &mut Ui, frame: &Frame<'_>, way: &Way, base: &Way) {
         egui::Grid::new("bubbles").spacing(vec2(12.0, 2.0)).show(ui, |ui| match found.bubbles {
             Ok(rows) => {
                 for (cause, own, difference) in rows {
-                    let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-                    ui.painter().rect_filled(swatch, 2.0, bubbles::colour(t, cause));
+                    let (swatch, _) = ui.allocate_exact_size(vec2(12.0, 11.0), Sense::hover());
+                    hatch::fill(ui, t, swatch, cause);
                     ui.label(cause.name().replace('-', " "));
                     ui.label(own.to_string());
                     ui.label(RichText::new(difference).strong());
@@ -274,7 +276,7 @@ fn lanes(
         |drawn: &Drawn| drawn.run.as_ptr() == Arc::as_ptr(run) && drawn.layout == layout && drawn.colours == colours;
     if !drawn.get(name).is_some_and(is_same) {
         let lanes = Painted::new(ui.ctx(), frame.is_picture, (run, &layout), |piece| {
-            entity_colour(frame.tokens, &run.capture.plan, piece.entity, frame.by_tile)
+            entity_colour(frame.tokens, (&run.capture.plan, run.levels()), piece.entity, frame.by_tile)
         });
         let made = Drawn { run: Arc::downgrade(run), layout: layout.clone(), colours, lanes };
         drawn.insert(name.to_owned(), made);

@@ -168,12 +168,12 @@ pub(super) fn against(way: &Way, base: &Way) -> Against {
 }
 
 /// The change of the makespan against the baseline, in words that say so where the sources differ.
-pub(super) fn change(way: &Way, base: &Way) -> (f64, &'static str) {
+pub(super) fn change(way: &Way, base: &Way) -> (f64, Option<&'static str>) {
     let change = (way.run.times().median.as_f64() / base.run.times().median.as_f64().max(1.0) - 1.0) * 100.0;
     let words = match (way.run.source(), base.run.source()) {
-        (own, other) if own == other => "",
-        (Source::Simulated, _) => ", simulated against measured",
-        (Source::Measured, _) => ", measured against simulated",
+        (own, other) if own == other => None,
+        (Source::Simulated, _) => Some("against measured"),
+        (Source::Measured, _) => Some("against simulated"),
     };
     (change, words)
 }

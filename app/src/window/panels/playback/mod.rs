@@ -14,6 +14,7 @@ use crate::runs::run::Run;
 use crate::runs::shown::{Shown, Sources};
 use crate::timeline::lanes::Entity;
 use crate::timeline::playback::{Events, Extent, Moment, Playback, SLOWER, Step};
+use crate::window::chip;
 use crate::window::frame::Frame;
 use crate::window::panels::parts::{empty, no_run};
 use crate::window::selection::Selection;
@@ -167,7 +168,7 @@ fn told(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, run: &Run, now: &Now) {
                     now.slots.len(),
                     Bytes(bytes as u64)
                 ));
-                ui.label(RichText::new(run.words()).color(t.warn));
+                chip::show(ui, t, run);
             });
             if let Some(span) = last {
                 let found = spans.get(span);

@@ -11,8 +11,10 @@ use crate::timeline::layout::Layout;
 use crate::timeline::samples::Samples;
 use crate::window::frame::Frame;
 
+/// Heights of the rows where there is room, and how low they may be.
 const THROUGHPUTS: f32 = 62.0;
 const SHARES: f32 = 40.0;
+const LOWEST: f32 = 0.66;
 const BETWEEN: f32 = 4.0;
 /// Room for the sentence under the rows.
 const CAPTION: f32 = 15.0;
@@ -21,10 +23,15 @@ const SMALL: f32 = 10.5;
 /// A row with its sums.
 type Row<'a> = (&'a CounterSeries, &'a Samples);
 
-/// Height of the rows of a run; none where it has no series.
-pub(super) fn height(capture: &Capture) -> Option<f32> {
-    let rows = if capture.counters.iter().any(is_share) { THROUGHPUTS + BETWEEN + SHARES } else { THROUGHPUTS };
-    (!capture.counters.is_empty()).then_some(rows + CAPTION)
+/// Least and most height of the rows of a run that has some.
+pub(super) fn heights(capture: &Capture) -> (f32, f32) {
+    let (rows, between) = rows(capture.counters.iter().any(is_share));
+    (rows * LOWEST + between, rows + between)
+}
+
+/// Height of the rows where there is room, and of what is between and under them.
+fn rows(has_shares: bool) -> (f32, f32) {
+    if has_shares { (THROUGHPUTS + SHARES, BETWEEN + CAPTION) } else { (THROUGHPUTS, CAPTION) }
 }
 
 /// Draws the rows of a run into `area`; the cursor is at `pointer_at`.
@@ -37,8 +44,10 @@ pub(super) fn paint(
     pointer_at: Option<f32>,
 ) {
     let capture = &run.capture;
-    let top = Rect::from_min_size(area.min, vec2(area.width(), THROUGHPUTS));
     let (shares, throughputs): (Vec<Row<'_>>, Vec<Row<'_>>) = run.counters().partition(|(series, _)| is_share(series));
+    let (full, between) = rows(!shares.is_empty());
+    let scale = (area.height() - between) / full;
+    let top = Rect::from_min_size(area.min, vec2(area.width(), THROUGHPUTS * scale));
     let peak = capture.provenance.peak_bytes_per_s as f64;
     let most = throughputs.iter().map(|(_, samples)| samples.largest()).fold(peak, f64::max).max(1.0);
     row(painter, frame, &throughputs, layout, (top, most, 0), pointer_at);
@@ -46,8 +55,9 @@ pub(super) fn paint(
     limits(painter, frame, [(peak, "data sheet"), (reached, "plain read")], (top, most));
     let mut bottom = top.bottom();
     if !shares.is_empty() {
-        let place = Rect::from_min_size(pos2(area.left(), bottom + BETWEEN), vec2(area.width(), SHARES));
+        let place = Rect::from_min_size(pos2(area.left(), bottom + BETWEEN), vec2(area.width(), SHARES * scale));
         row(painter, frame, &shares, layout, (place, 1.0, 2), pointer_at);
+        full_scale(painter, frame, place);
         bottom = place.bottom();
     }
     let font = FontId::proportional(SMALL);
@@ -90,6 +100,14 @@ fn row(
     }
 }
 
+/// What the top of a row of shares is.
+fn full_scale(painter: &Painter, frame: &Frame<'_>, place: Rect) {
+    let galley = painter.layout_no_wrap(share(1.0), FontId::proportional(SMALL), frame.tokens.faint);
+    let back = Align2::RIGHT_TOP.anchor_size(place.right_top() + vec2(-6.0, 0.0), galley.size());
+    painter.rect_filled(back.expand2(vec2(3.0, 0.0)), 2.0, frame.tokens.canvas.gamma_multiply(0.85));
+    painter.galley(back.min, galley, frame.tokens.faint);
+}
+
 fn share(value: f64) -> String {
     format!("{:.0} %", value * 100.0)
 }
@@ -102,10 +120,11 @@ fn limits(painter: &Painter, frame: &Frame<'_>, lines: [(f64, &str); 2], (place,
         let ends = [pos2(place.left(), y), pos2(place.right(), y)];
         painter.extend(Shape::dashed_line(&ends, Stroke::new(1.0, frame.tokens.faint), 5.0, 4.0));
         let text = format!("{name} {}", rate(value));
-        let font = FontId::proportional(SMALL);
-        let written =
-            painter.text(pos2(right, place.bottom() - 2.0), Align2::RIGHT_BOTTOM, text, font, frame.tokens.faint);
-        right = written.left() - 12.0;
+        let galley = painter.layout_no_wrap(text, FontId::proportional(SMALL), frame.tokens.faint);
+        let back = Align2::RIGHT_CENTER.anchor_size(pos2(right, place.center().y), galley.size());
+        painter.rect_filled(back.expand2(vec2(3.0, 0.0)), 2.0, frame.tokens.canvas.gamma_multiply(0.85));
+        painter.galley(back.min, galley, frame.tokens.faint);
+        right = back.left() - 12.0;
     }
 }
 

@@ -15,6 +15,7 @@ use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::timeline::counters::{is_share, name, rate};
 use crate::timeline::samples::Samples;
+use crate::window::chip;
 use crate::window::frame::Frame;
 
 /// Height of the line, and of the drawer when it is open.
@@ -139,7 +140,7 @@ fn table(ui: &mut Ui, frame: &Frame<'_>, runs: &[&Arc<Run>], stretch: Stretch) {
     Grid::new("figures of a range").num_columns(1 + runs.len()).striped(true).spacing([24.0, 2.0]).show(ui, |ui| {
         ui.label(RichText::new(format!("{} of {}", stretch.name(), stretch.length())).strong());
         for run in runs {
-            ui.label(RichText::new(run.words()).color(frame.tokens.warn));
+            chip::show(ui, frame.tokens, run);
         }
         ui.end_row();
         for (name, about) in names {

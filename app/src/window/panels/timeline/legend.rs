@@ -1,34 +1,57 @@
 //! Legends that act: what colours of CTAs and of bubbles mean, with their shares. A click looks at one alone.
 
-use egui::Color32;
-use egui::{ColorImage, Rect, RichText, Sense, TextureHandle, TextureOptions, TextureWrapMode, Ui, pos2, vec2};
+use egui::{Color32, Rect, RichText, Sense, StrokeKind, Ui, pos2, vec2};
 use engine::metrics::BubbleCause;
 use engine::plan::LaunchPlan;
 use engine::units::counted;
 
 use crate::runs::run::Run;
+use crate::theme::Tokens;
 use crate::theme::mix;
-use crate::timeline::bubbles::{PERIOD, colour};
 use crate::timeline::colour::tile_colour;
 use crate::timeline::lanes::Entity;
 use crate::timeline::only::Only;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 
-/// The hatch: one diagonal that repeats.
-pub(super) fn hatch(ui: &Ui) -> TextureHandle {
-    let side = PERIOD as usize;
-    let alpha = |x: usize, y: usize| if (x + y) % side < 2 { 235 } else { 62 };
-    let pixels = (0..side * side).map(|at| Color32::from_white_alpha(alpha(at % side, at / side))).collect();
-    let options = TextureOptions { wrap_mode: TextureWrapMode::Repeat, ..TextureOptions::NEAREST };
-    ui.ctx().load_texture("hatch", ColorImage::new([side, side], pixels), options)
+/// Large enough that hatches are told apart.
+const SWATCH: egui::Vec2 = vec2(12.0, 11.0);
+
+/// What a place of the legend is filled with.
+#[derive(Clone, Copy)]
+enum Fill {
+    Plain(Color32),
+    Hatch(BubbleCause),
+}
+
+impl Fill {
+    fn busy(tokens: &Tokens) -> Self {
+        Self::Plain(mix(tokens.panel, tokens.text, 0.75))
+    }
+
+    fn paint(self, ui: &Ui, tokens: &Tokens, place: Rect) {
+        match self {
+            Self::Plain(colour) => _ = ui.painter().rect_filled(place, 0.0, colour),
+            Self::Hatch(cause) => hatch::fill(ui, tokens, place, cause),
+        }
+    }
 }
 
 /// One entry: a click looks at it alone, another one at all again. Gives whether the pointer is on it.
-fn entry(ui: &mut Ui, (fill, text, about): (Color32, &str, &str), what: Only, only: &mut Option<Only>) -> bool {
-    let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-    ui.painter().rect_filled(swatch, 2.0, fill);
-    let button = egui::Button::selectable(*only == Some(what), RichText::new(text).small());
-    let response = ui.add(button);
+fn entry(
+    ui: &mut Ui,
+    tokens: &Tokens,
+    (fill, text, about): (Fill, &str, &str),
+    what: Only,
+    only: &mut Option<Only>,
+) -> bool {
+    let place = egui::IdSalt::new("swatch");
+    let named = (egui::Atom::custom(place, SWATCH), RichText::new(text).small());
+    let button = egui::Button::selectable(*only == Some(what), named).gap(4.0).atom_ui(ui);
+    if let Some(swatch) = button.rect(place) {
+        fill.paint(ui, tokens, swatch);
+    }
+    let response = button.response;
     if response.clicked() {
         *only = (*only != Some(what)).then_some(what);
     }
@@ -56,59 +79,60 @@ pub(super) fn of_ctas(ui: &mut Ui, frame: &Frame<'_>, (plan, run): (&LaunchPlan,
     if tiles.is_empty() && roles.iter().all(|(count, ..)| *count == 0) {
         return;
     }
-    ui.horizontal_wrapped(|ui| {
-        for (tile, packs) in tiles {
-            let text = format!("tile {tile} · {}", counted(u64::from(packs), "pack"));
-            entry(ui, (tile_colour(t, tile), &text, "CTAs of packs with this tile."), Only::Tile(tile), only);
-        }
-        for (count, name, fill, what) in roles.into_iter().filter(|(count, ..)| *count > 0) {
-            let text = format!("{name} · {}", counted(count, "CTA"));
-            entry(ui, (fill, &text, "What these CTAs do."), what, only);
-        }
-    });
+    for (tile, packs) in tiles {
+        let text = format!("tile {tile} · {}", counted(u64::from(packs), "pack"));
+        entry(
+            ui,
+            t,
+            (Fill::Plain(tile_colour(t, tile)), &text, "CTAs of packs with this tile."),
+            Only::Tile(tile),
+            only,
+        );
+    }
+    for (count, name, fill, what) in roles.into_iter().filter(|(count, ..)| *count > 0) {
+        let text = format!("{name} · {}", counted(count, "CTA"));
+        entry(ui, t, (Fill::Plain(fill), &text, "What these CTAs do."), what, only);
+    }
 }
 
-/// Busy and bubbles as one bar with their names and shares; returns the cause under the pointer.
-pub(super) fn of_bubbles(
-    ui: &mut Ui,
-    frame: &Frame<'_>,
-    (run, named): (&Run, bool),
-    only: &mut Option<Only>,
-) -> Option<BubbleCause> {
+/// Busy and bubbles as a bar; those of runs one under another begin and end alike.
+pub(super) fn bar(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
+    const SHARE: f32 = 0.16;
+    let (width, report) = ((ui.max_rect().width() * SHARE).clamp(90.0, 420.0), &run.bubbles);
+    let (bar, response) = ui.allocate_exact_size(vec2(width, SWATCH.y), Sense::hover());
+    if let Some(reason) = run.damage.of_causes() {
+        ui.painter().rect_stroke(bar, 0.0, (1.0, frame.tokens.line), StrokeKind::Inside);
+        response.on_hover_text(reason);
+        return;
+    }
+    let bubbles = report.bubbles.iter().map(|bubble| (report.share(bubble.slot_time), Fill::Hatch(bubble.cause)));
+    let mut left = bar.left();
+    for (share, fill) in std::iter::once((report.busy_share(), Fill::busy(frame.tokens))).chain(bubbles) {
+        let width = bar.width() * share as f32;
+        fill.paint(ui, frame.tokens, Rect::from_min_size(pos2(left, bar.top()), vec2(width, bar.height())));
+        left += width;
+    }
+}
+
+/// Busy and bubbles with their names and shares; returns the cause under the pointer.
+pub(super) fn of_bubbles(ui: &mut Ui, frame: &Frame<'_>, run: &Run, only: &mut Option<Only>) -> Option<BubbleCause> {
     if let Some(reason) = run.damage.of_causes() {
         let text = format!("{}: busy time and bubbles by cause are not known: {reason}", run.source().name());
         ui.label(RichText::new(text).small().color(frame.tokens.warn));
         return None;
     }
     let report = &run.bubbles;
-    let busy = mix(frame.tokens.panel, frame.tokens.text, 0.75);
-    let bubbles = report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0);
-    let parts: Vec<_> = bubbles
-        .map(|bubble| (bubble.cause, report.share(bubble.slot_time), colour(frame.tokens, bubble.cause)))
-        .collect();
-    let (bar, _) = ui.allocate_exact_size(vec2(ui.available_width(), 9.0), Sense::hover());
-    let mut left = bar.left();
-    let all = parts.iter().map(|(_, share, fill)| (*share, *fill));
-    for (share, fill) in std::iter::once((report.busy_share(), busy)).chain(all) {
-        let width = bar.width() * share as f32;
-        ui.painter().rect_filled(Rect::from_min_size(pos2(left, bar.top()), vec2(width, bar.height())), 0.0, fill);
-        left += width;
-    }
     let mut hovered = None;
-    ui.horizontal_wrapped(|ui| {
-        if named {
-            ui.label(RichText::new(run.words()).small().color(frame.tokens.warn));
+    let (swatch, _) = ui.allocate_exact_size(SWATCH, Sense::hover());
+    Fill::busy(frame.tokens).paint(ui, frame.tokens, swatch);
+    ui.label(RichText::new(format!("busy {:.1} %", report.busy_share() * 100.0)).small());
+    for bubble in report.bubbles.iter().filter(|bubble| bubble.slot_time.0 > 0) {
+        let cause = bubble.cause;
+        let text = format!("{} {:.1} %", cause.words(), report.share(bubble.slot_time) * 100.0);
+        let about = format!("{}\n{}", cause.about(), cause.remedy());
+        if entry(ui, frame.tokens, (Fill::Hatch(cause), &text, &about), Only::Cause(cause), only) {
+            hovered = Some(cause);
         }
-        let (swatch, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
-        ui.painter().rect_filled(swatch, 2.0, busy);
-        ui.label(RichText::new(format!("busy {:.1} %", report.busy_share() * 100.0)).small());
-        for (cause, share, fill) in parts {
-            let text = format!("{} {:.1} %", cause.words(), share * 100.0);
-            let about = format!("{}\n{}", cause.about(), cause.remedy());
-            if entry(ui, (fill, &text, &about), Only::Cause(cause), only) {
-                hovered = Some(cause);
-            }
-        }
-    });
+    }
     hovered
 }

@@ -36,6 +36,7 @@ use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::timeline::only::Only;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 use crate::window::panels::parts::{empty, no_run};
 
 /// Draws the panel.
@@ -47,14 +48,7 @@ pub fn show(ui: &mut Ui, frame: &Frame<'_>, state: &mut State) {
         empty(ui, frame.tokens, no_run(frame));
         return;
     };
-    header::header(ui, frame, shown, &runs, state);
-    if let Some(run) = runs.first() {
-        legend::of_ctas(ui, frame, (&shown.planned.plan, run), &mut state.only);
-    }
-    let mut cause = None;
-    for run in &runs {
-        cause = legend::of_bubbles(ui, frame, (run, runs.len() > 1), &mut state.only).or(cause);
-    }
+    let cause = header::header(ui, frame, (shown, &runs), state);
     let all = ui.available_size().max(vec2(80.0, 60.0));
     let (whole, _) = ui.allocate_exact_size(all, Sense::hover());
     let under = whole.with_min_y(whole.bottom() - drawer::height(state, whole.height()));
@@ -73,9 +67,8 @@ fn canvas(
     (state, hovered): (&mut State, Option<engine::metrics::BubbleCause>),
 ) {
     let response = ui.interact(outer, ui.scope_id().with("lanes"), Sense::click_and_drag());
-    let hatch = state.hatch.get_or_insert_with(|| legend::hatch(ui)).clone();
     let counters = runs.iter().copied().find(|run| !run.capture.counters.is_empty());
-    let regions = regions::of(outer, counters.and_then(|run| counters::height(&run.capture)));
+    let regions = regions::of(outer, counters.map(|run| counters::heights(&run.capture)), runs.len());
     let end = shown.end(state.sources);
     let part = |state: &State| blocks::part(runs, state.axis.view(end), regions.lanes, (&state.folds, state.by_gpc));
     input::input(ui, &response, &part(state), end, state);
@@ -97,7 +90,7 @@ fn canvas(
         cause: state.only.and_then(Only::cause),
         hovered,
         only: state.only,
-        hatch,
+        hatch: hatch::of(ui.ctx()),
         pointer_at,
     };
     drawn::Drawn::of(ui.ctx(), &mut state.drawn, frame, shown, (&blocks, &marks));

@@ -67,7 +67,8 @@ pub(super) fn of_sms(painter: &Painter, frame: &Frame<'_>, (layout, folds): (&La
     let (own, others): (Vec<_>, Vec<_>) = firsts().partition(|(_, sm)| by_hand(*sm).is_some());
     for (lane, sm) in own.into_iter().chain(others) {
         let y = layout.top(lane) + (layout.row(sm).height / 2.0).clamp(6.0, 8.0);
-        if taken.iter().any(|other| (other - y).abs() < APART) {
+        let is_cut = y + APART / 2.0 > layout.rect.bottom();
+        if is_cut || taken.iter().any(|other| (other - y).abs() < APART) {
             continue;
         }
         taken.push(y);

@@ -115,6 +115,28 @@ pub(super) fn bubble(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>) {
         painter.rect_stroke(cta.expand(1.0), 1.0, Stroke::new(1.5, frame.tokens.accent), StrokeKind::Outside);
         arrow(painter, own.center(), pos2(x, cta.center().y), stroke);
     }
+    let first = frame.ctas.first().filter(|bound| **bound < run.capture.spans.len());
+    if let Some(span) = first.map(|bound| run.capture.spans.get(*bound)) {
+        let y = place(span.sm, span.slot, span.begin, span.end).center().y;
+        if !layout.rect.y_range().contains(y) {
+            far(painter, frame, layout.rect, (own, y), &format!("to CTA {} on SM {}", span.cta, span.sm));
+        }
+    }
+}
+
+/// Where an arrow leaves the lanes on its way to what is out of sight: what that is.
+fn far(painter: &Painter, frame: &Frame<'_>, lanes: Rect, (own, y): (Rect, f32), text: &str) {
+    let galley = painter.layout_no_wrap(text.to_owned(), FontId::proportional(11.0), frame.tokens.accent);
+    let x = own.center().x.clamp(lanes.left(), lanes.right()) + 12.0;
+    let (edge, anchor) = if y < lanes.top() {
+        (lanes.top() + 2.0, Align2::LEFT_TOP)
+    } else {
+        (lanes.bottom() - 2.0, Align2::LEFT_BOTTOM)
+    };
+    let left = x.min(lanes.right() - galley.size().x - 4.0);
+    let back = anchor.anchor_size(pos2(left, edge), galley.size());
+    painter.rect_filled(back.expand(2.0), 2.0, frame.tokens.panel);
+    painter.galley(back.min, galley, frame.tokens.accent);
 }
 
 /// A line with a small head, whatever its length.

@@ -15,7 +15,9 @@ use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
 use crate::timeline::layout::{Layout, ticks};
+use crate::window::chip;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 
 pub(super) fn all(
     ui: &Ui,
@@ -36,6 +38,10 @@ pub(super) fn all(
         let clipped = ui.painter_at(layout.rect);
         clipped.add(Shape::Mesh(Arc::clone(&drawn.bubbles)));
         drawn.lanes.paint(&clipped);
+        // In a picture each rectangle with a texture is a bubble.
+        if block.source() == Source::Simulated && !frame.is_picture {
+            hatch::grain(&clipped, frame.tokens, layout.rect);
+        }
         outlines(&clipped, frame, block);
         names::of_ctas(&clipped, frame, shown, block);
         clipped.extend(drawn.over.iter().map(|mesh| Shape::Mesh(Arc::clone(mesh))));
@@ -63,13 +69,7 @@ pub(super) fn all(
 fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
     painter.rect_filled(place, 0.0, frame.tokens.panel);
     let source = block.source();
-    let name = painter.text(
-        place.left_center() + vec2(3.0, 0.0),
-        Align2::LEFT_CENTER,
-        block.run.words(),
-        FontId::proportional(12.0),
-        frame.tokens.warn,
-    );
+    let name = chip::paint(painter, frame.tokens, block.run, place.left_center() + vec2(1.0, 0.0));
     let traced = if source == Source::Measured { " in the traced run" } else { "" };
     // Where spans are lost, the last that is left does not end the run.
     let mut text = blocks::content(block.run);

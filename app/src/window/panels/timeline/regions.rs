@@ -27,8 +27,9 @@ pub(super) const GUTTER: f32 = 64.0;
 const RULER: f32 = 20.0;
 /// Height under which all of it goes to the lanes.
 const LOW: f32 = 190.0;
-/// Least height of the lanes beside the counters.
-const LANES: f32 = 110.0;
+/// Least height of the lanes of a run beside the counters, and what part of all is the counters' where they want more.
+const LANES: f32 = 74.0;
+const COUNTERS: f32 = 0.28;
 
 /// Where the minimap lies in the panel; nowhere in a low one.
 pub(super) fn map(whole: Rect) -> Rect {
@@ -36,9 +37,11 @@ pub(super) fn map(whole: Rect) -> Rect {
     Rect::from_min_size(whole.left_top() + vec2(GUTTER, 2.0), vec2(whole.width() - GUTTER, height))
 }
 
-/// Parts what is under the minimap; the counters want `counters` pixels and give way where lanes would have too few.
-pub(super) fn of(outer: Rect, counters: Option<f32>) -> Regions {
-    let strip = counters.filter(|height| outer.height() > height + LANES);
+/// Parts what is under the minimap; the counters take their least to their most pixels, and give way where the lanes of so
+/// many runs would have too few.
+pub(super) fn of(outer: Rect, counters: Option<(f32, f32)>, runs: usize) -> Regions {
+    let strip = counters.map(|(least, most)| (outer.height() * COUNTERS).clamp(least, most));
+    let strip = strip.filter(|height| outer.height() > height + RULER + LANES * runs.max(1) as f32);
     let bottom = outer.bottom() - strip.map_or(0.0, |height| height + 6.0);
     let left = outer.left() + GUTTER;
     Regions {

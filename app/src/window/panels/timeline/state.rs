@@ -42,7 +42,6 @@ pub struct State {
     pub(super) drag_from: Option<f64>,
     /// Height of the pointer while it measures.
     pub(super) measured_at: Option<f32>,
-    pub(super) hatch: Option<egui::TextureHandle>,
 }
 
 impl std::fmt::Debug for State {
@@ -125,6 +124,15 @@ impl State {
         self.axis.place(end, place.begin - margin, place.end + margin);
         if let Some((_, layout)) = self.layouts.iter().find(|(of, _)| *of == source) {
             self.axis.bring(layout, place.sm * layout.slots + place.slot);
+        }
+    }
+
+    /// Brings a CTA or a bubble into sight where it is not, as near as what is looked at.
+    pub fn follow(&mut self, shown: &Shown, what: Selection) {
+        let Some((source, place)) = place_of(shown, what) else { return };
+        if let Some((_, layout)) = self.layouts.iter().find(|(of, _)| *of == source) {
+            let lane = place.sm * layout.slots + place.slot;
+            self.axis.follow(shown.end(self.sources), (place.begin, place.end), layout, lane);
         }
     }
 

@@ -40,7 +40,7 @@ impl Colour {
         match self {
             Self::Pack => "colour by pack, as on the timeline",
             Self::Tile => "colour by the tile of the node's first pack",
-            Self::Level => "colour by level of the tree",
+            Self::Level => "colour by level of the tree alone",
             Self::Waste => {
                 "the redder, the more often CTAs read the tokens of the node than once (derived from the plan)"
             }
@@ -50,13 +50,13 @@ impl Colour {
     /// Colour of a node, by the plan that is shown.
     pub(super) fn of(self, frame: &Frame<'_>, item: &Item) -> Color32 {
         let t = frame.tokens;
-        let plain = t.entity(item.node.0);
+        let plain = t.node(item.depth, item.node.0);
         let Some(shown) = frame.shown.filter(|_| !frame.stale) else {
-            return if self == Self::Level { t.entity(item.depth) } else { plain };
+            return if self == Self::Level { t.node(item.depth, 0) } else { plain };
         };
         match self {
             Self::Pack => plain,
-            Self::Level => t.entity(item.depth),
+            Self::Level => t.node(item.depth, 0),
             Self::Tile => {
                 let pack = shown.first_packs.get(item.node.at()).copied().flatten();
                 let tile = pack.and_then(|pack| shown.planned.plan.packs.get(pack.at())).map(|pack| pack.tile);

@@ -1,6 +1,6 @@
 //! The speeds of all SMs: φ, the limit that binds, and what follows from it.
 
-use super::{Fluid, LANES, Rates, larger, smaller};
+use super::{Fluid, Group, LANES, Rates, larger, smaller};
 use crate::backend::sim::limits::Limits;
 
 impl Fluid {
@@ -15,7 +15,8 @@ impl Fluid {
             // Every SM could go faster than its share, so all go at φ.
             hbm / totals.fabric
         } else if totals.fabric > hbm {
-            fill(&self.sms, hbm, |group, lane| (group.local_exposed[lane], group.fabric_exposed[lane]))
+            let of = |group: &Group, lane: usize| (group.local_exposed[lane], group.fabric_exposed[lane]);
+            fill(&self.sms, hbm, (totals.fabric_exposed, totals.lowest), of)
         } else {
             1.0
         };
@@ -52,17 +53,16 @@ impl Fluid {
         self.rates = rates;
     }
 
-    fn totals(&self) -> Totals {
-        let (mut fabric, mut inverse) = ([0.0; LANES], [1.0_f64; LANES]);
-        for group in &self.sms {
-            for lane in 0..LANES {
-                fabric[lane] += group.fabric[lane];
-                inverse[lane] = larger(inverse[lane], group.inverse_local[lane]);
-            }
+    /// Sums over all SMs. Few change between two solutions, so those before the first that did stand as they are.
+    fn totals(&mut self) -> Totals {
+        let mut scan = self.scans[self.scanned];
+        for (group, before) in self.sms.iter().zip(&mut self.scans).skip(self.scanned) {
+            *before = scan;
+            scan.add(group);
         }
-        let slowest = 1.0 / inverse.into_iter().fold(1.0, f64::max);
-        let exposed = self.sms.iter().flat_map(|group| group.exposure).all(|exposure| exposure >= 1.0);
-        Totals { exposed, fabric: fabric.iter().sum(), slowest }
+        self.scanned = self.sms.len();
+        self.scans[self.scanned] = scan;
+        scan.totals()
     }
 
     fn speed_up(&mut self, phi: f64) {
@@ -86,34 +86,92 @@ impl Fluid {
     }
 }
 
+/// Sums over some groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scan {
+    fabric: [f64; LANES],
+    inverse: [f64; LANES],
+    lowest: [f64; LANES],
+    fabric_exposed: f64,
+    exposed: bool,
+}
+
+impl Scan {
+    pub(super) const NONE: Self = Self {
+        fabric: [0.0; LANES],
+        inverse: [1.0; LANES],
+        lowest: [f64::INFINITY; LANES],
+        fabric_exposed: 0.0,
+        exposed: true,
+    };
+
+    fn add(&mut self, group: &Group) {
+        for lane in 0..LANES {
+            self.fabric[lane] += group.fabric[lane];
+            self.inverse[lane] = larger(self.inverse[lane], group.inverse_local[lane]);
+            self.lowest[lane] = smaller(self.lowest[lane], group.local_exposed[lane]);
+            // In the order in which `fill` adds them up.
+            self.fabric_exposed += group.fabric_exposed[lane];
+            self.exposed &= group.exposure[lane] >= 1.0;
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        Totals {
+            exposed: self.exposed,
+            fabric: self.fabric.iter().sum(),
+            fabric_exposed: self.fabric_exposed,
+            lowest: self.lowest.into_iter().fold(f64::INFINITY, smaller),
+            slowest: 1.0 / self.inverse.into_iter().fold(1.0, f64::max),
+        }
+    }
+}
+
 /// Sums over all SMs at full speed.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     /// Whether every SM waits for memory all its time.
     exposed: bool,
     fabric: f64,
+    /// What draws on the fabric at φ, by φ, where all are slower than they could be.
+    fabric_exposed: f64,
+    /// The least φ from which on some SM is no faster.
+    lowest: f64,
     /// The least speed that an SM could have on its own.
     slowest: f64,
 }
 
-/// The largest φ ≤ 1 with Σ demand · min(local, φ) ≤ limit, where `of` gives local and demand of an SM. The sum is concave
-/// and rises with φ, so Newton's steps from below never pass it and end after as many kinks as lie between.
-fn fill<T>(groups: &[T], limit: f64, of: impl Fn(&T, usize) -> (f64, f64)) -> f64 {
-    let mut phi = 0.0_f64;
-    for _ in 0..64 {
-        let (mut drawn, mut slope) = (0.0, 0.0);
+/// What is drawn above or below the limit by rounding alone, as a share of it.
+const EXACT: f64 = 1e-9;
+
+/// The largest φ ≤ 1 with Σ demand · min(local, φ) ≤ limit, where `of` gives local, above 0, and demand of an SM; `all` is
+/// the sum of demands, and `lowest` the least local. The sum is concave and rises with φ, so Newton's steps from below never
+/// pass it and end after as many kinks as lie between. The first is from 0, where nothing is drawn and all rise, and one
+/// that comes to no kink ends where the limit is met: the sum is a line there, and there is nothing to look at again.
+fn fill<T>(groups: &[T], limit: f64, (all, lowest): (f64, f64), of: impl Fn(&T, usize) -> (f64, f64)) -> f64 {
+    if all <= 0.0 || limit > all {
+        return 1.0;
+    }
+    let (mut phi, mut slope, mut kink) = (limit / all, all, lowest);
+    for _ in 1..64 {
+        if phi < kink && slope * (1.0 - phi) > limit * EXACT {
+            break;
+        }
+        let mut drawn = 0.0;
+        (slope, kink) = (0.0, f64::INFINITY);
         for group in groups {
             for lane in 0..LANES {
                 let (local, demand) = of(group, lane);
                 drawn += demand * smaller(local, phi);
                 slope += if local > phi { demand } else { 0.0 };
+                kink = smaller(kink, if local > phi { local } else { f64::INFINITY });
             }
         }
         let room = limit - drawn;
         if slope <= 0.0 || room > slope * (1.0 - phi) {
             return 1.0;
         }
-        if room <= limit * 1e-9 {
+        if room <= limit * EXACT {
             break;
         }
         phi += room / slope;
@@ -127,8 +185,9 @@ mod tests {
     fn the_fill_meets_the_limit_exactly_where_it_binds() {
         let local = [1.0, 0.5, 1.0, 0.25];
         let demands = [4.0, 4.0, 2.0, 8.0];
-        let fill =
-            |limit| super::fill(&[(local, demands)], limit, |(local, demands), lane| (local[lane], demands[lane]));
+        let all = (demands.iter().sum(), 0.25);
+        let of = |(local, demands): &([f64; 4], [f64; 4]), lane: usize| (local[lane], demands[lane]);
+        let fill = |limit| super::fill(&[(local, demands)], limit, all, of);
         let phi = fill(6.0);
         let drawn: f64 = local.iter().zip(demands).map(|(l, d)| d * l.min(phi)).sum();
         assert!((drawn - 6.0).abs() < 1e-6, "{phi} draws {drawn}");
