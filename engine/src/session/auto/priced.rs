@@ -17,7 +17,7 @@ use crate::plan::{LaunchPlan, Strategy};
 use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
 use crate::session::{Packed, PlanOptions, pack_batch};
 use crate::units::{Bytes, Nanos};
-use crate::workload::{Batch, PrefixTree};
+use crate::workload::{Batch, PartialForm, PrefixTree};
 
 /// The packs of the best way and its plan.
 pub(super) type Made = (Packing, LaunchPlan);
@@ -131,5 +131,5 @@ fn reading(packed: &Packed<'_>) -> Nanos {
     let more = slots.saturating_sub(input.tree.order.len() as u64);
     let kv = shape.kv_bytes_per_token();
     let queries = shape.query_bytes() * slots;
-    least_of_reading(input.device, kv * input.tree.unique_tokens().0, kv * read, queries + shape.partial_bytes() * more)
+    least_of_reading(input.device, kv * input.tree.unique_tokens().0, kv * read, queries + shape.partial_bytes_as(PartialForm::Native) * more)
 }

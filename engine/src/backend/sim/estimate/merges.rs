@@ -17,6 +17,14 @@ pub(super) struct LastMerges {
     pub(super) held: f64,
 }
 
+/// The most partials with which a task of the persistent launch begins where they are complete.
+fn folds(model: &CostModel<'_>, kinds: &Kinds) -> u32 {
+    let Some(launch) = kinds.of_pack.first().map(|kind| kinds.all[*kind as usize].launch) else { return 0 };
+    let tasks: f64 = kinds.all.iter().filter(|kind| kind.launch == launch).map(|kind| kind.ctas).sum();
+    let workers = (1.0 / kinds.orders[launch as usize].share).round();
+    model.device.merge_kernel.map_or(0, |kernel| kernel.folds(tasks.round() as u32, workers as u32))
+}
+
 /// Adds to each kind the merges that its CTAs do in the mean, and gives those that end the run.
 pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: &mut Kinds) -> LastMerges {
     if kinds.of_pack.is_empty() || plan.merge.max_partials() < 2 {
@@ -24,7 +32,7 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     }
     let arrivals = Arrivals::of(plan, kinds);
     let pack_of_slot = plan.packs_of_slots();
-    let fold = model.device.merge_kernel.map_or(0, |kernel| kernel.fold);
+    let fold = folds(model, kinds);
     let heads = f64::from(plan.shape.kv_heads);
     let (mut sums, mut most) = (vec![0.0; kinds.all.len()], vec![0.0_f64; kinds.all.len()]);
     let mut of_pack = vec![0.0; plan.packs.len()];
