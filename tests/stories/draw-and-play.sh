@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/window.sh"
 
 # Where the canvas of the prefix tree begins, where it is free under a root, and where the strip for prefill lies.
-left=345 top=185 below=458 strip=505
+left=345 top=185 below=400 strip=462
 
 open view teach-6-tiny
 palette new empty batch

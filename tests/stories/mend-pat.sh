@@ -19,13 +19,13 @@ click 1176 325
 shot 2-why
 
 # The button that tries the constant just past where the choice flips.
-click 1253 583
+click 1253 544
 shot 3-tried
 
 # The run before, from its capture, is the first row of the comparison and so its baseline.
 palette show compare
-click 162 726
-click 260 1003
+click 162 667
+click 260 944
 write "$OUT/before.pscope"
 press Return
 sleep 5

@@ -6,7 +6,6 @@ use egui::{Color32, Rect, pos2, vec2};
 use engine::capture::Capture;
 use engine::metrics;
 use engine::plan::CtaRole;
-use engine::units::Nanos;
 
 use super::look::Look;
 use super::svg::{LEFT, document, hex, rect, text, width_of, wrapped};
@@ -16,7 +15,7 @@ use crate::theme::{Tokens, mix};
 use crate::timeline::colour::{Levels, entity_colour};
 use crate::timeline::counters::caption;
 use crate::timeline::lanes::Lanes;
-use crate::timeline::layout::{Layout, View, ticks};
+use crate::timeline::layout::{Layout, View, labelled, ticks};
 
 /// Free space right of all.
 const RIGHT: f32 = 20.0;
@@ -140,9 +139,8 @@ impl<'a> Drawing<'a> {
         } else {
             layout.pieces(&lanes, &capture.spans, |_, piece, place| rect(out, place, &hex(colour(piece.entity))));
         }
-        for tick in ticks(layout.view, area.width(), 110.0) {
+        for (tick, label) in labelled(&ticks(layout.view, area.width(), 110.0)) {
             // The last label ends within the picture.
-            let label = Nanos(tick as u64).to_string();
             let x = layout.x(tick).min(self.width - 4.0 - width_of(&label, 11));
             text(out, x, area.bottom() + 14.0, 11, t.faint, &label);
         }

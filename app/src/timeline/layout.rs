@@ -299,3 +299,31 @@ pub fn ticks(view: View, width: f32, apart: f32) -> Vec<f64> {
     let last = (view.end / step).floor() as i64;
     (first..=last.min(first + 200)).map(|tick| tick as f64 * step).collect()
 }
+
+/// The ticks with their labels, all in the unit of the last and with as many digits as tell neighbours apart.
+pub fn labelled(ticks: &[f64]) -> impl Iterator<Item = (f64, String)> + '_ {
+    let (unit, name) = match ticks.last().copied().unwrap_or(0.0) {
+        last if last < 10_000.0 => (1.0, "ns"),
+        last if last < 10_000_000.0 => (1e3, "µs"),
+        _ => (1e6, "ms"),
+    };
+    let step = ticks.windows(2).next().map_or(unit, |pair| pair[1] - pair[0]);
+    // Less what rounding adds to a step of exactly one.
+    let digits = ((unit / step).log10() - 1e-6).ceil().clamp(0.0, 6.0) as usize;
+    ticks.iter().map(move |tick| (*tick, format!("{:.digits$} {name}", tick / unit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_a_ruler_have_one_unit_and_differ() {
+        let labels = |ticks: &[f64]| labelled(ticks).map(|(_, label)| label).collect::<Vec<_>>();
+        assert_eq!(labels(&[0.0, 2_000.0, 8_000.0]), ["0 ns", "2000 ns", "8000 ns"]);
+        assert_eq!(labels(&[0.0, 10_000.0, 80_000.0]), ["0 µs", "10 µs", "80 µs"]);
+        assert_eq!(labels(&[490_000.0, 490_005.0, 490_010.0]), ["490.000 µs", "490.005 µs", "490.010 µs"]);
+        assert_eq!(labels(&[20_000_000.0, 20_500_000.0]), ["20.0 ms", "20.5 ms"]);
+        assert!(labels(&[]).is_empty() && labels(&[500.0]) == ["500 ns"]);
+    }
+}

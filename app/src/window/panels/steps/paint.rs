@@ -1,6 +1,7 @@
 //! The strips: four charts for each way, one column a step.
 
 use egui::{Align2, FontId, Mesh, Painter, Pos2, Rect, Sense, Stroke, StrokeKind, Ui, pos2, vec2};
+use engine::metrics::BubbleCause;
 use engine::replay::{Replayed, Step};
 use engine::units::{Bytes, Nanos};
 
@@ -10,6 +11,7 @@ use crate::theme::{Tokens, mix};
 use crate::timeline::bubbles;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
+use crate::window::hatch;
 
 /// Pixels left of the strips, for what a chart is and its scale.
 const LEFT: f32 = 116.0;
@@ -69,7 +71,7 @@ fn strip(
             Rect::from_min_size(pos2(outer.left() + LEFT, top), vec2(outer.width() - LEFT - 6.0, chart.height()));
         painter.rect_filled(place, 0.0, t.canvas);
         gutter(&painter, t, chart, scales, Rect::from_min_max(pos2(outer.left(), top), place.left_bottom()));
-        painter.add(bars(t, chart, scales, place, columns, &way.steps));
+        bars(&painter, t, chart, scales, place, columns, &way.steps);
         line(&painter, t, chart, scales, place, columns, &way.steps);
         top += chart.height() + BETWEEN;
     }
@@ -101,9 +103,16 @@ fn gutter(painter: &Painter, t: &Tokens, chart: Chart, scales: Scales, place: Re
     painter.text(at, Align2::RIGHT_TOP, most, FontId::proportional(9.5), t.faint);
 }
 
-/// Parts of a step's bar from the bottom up, as shares of the height, with their colours.
-fn parts(t: &Tokens, chart: Chart, scales: Scales, step: &Step, emit: &mut dyn FnMut(f64, egui::Color32)) {
+/// What a part of a bar is filled with.
+enum Fill {
+    Plain(egui::Color32),
+    Hatch(BubbleCause),
+}
+
+/// Parts of a step's bar from the bottom up, as shares of the height.
+fn parts(t: &Tokens, chart: Chart, scales: Scales, step: &Step, part: &mut dyn FnMut(f64, Fill)) {
     let attention = &step.attention;
+    let mut emit = |share, colour| part(share, Fill::Plain(colour));
     match chart {
         Chart::Attention => {
             let lost = attention.time > step.first_way().time;
@@ -114,7 +123,7 @@ fn parts(t: &Tokens, chart: Chart, scales: Scales, step: &Step, emit: &mut dyn F
             let all = (attention.busy_slot.as_f64() + idle).max(1.0);
             emit(attention.busy_slot.as_f64() / all, mix(t.canvas, t.idle, 0.5));
             for (cause, time) in &attention.bubbles {
-                emit(time.as_f64() / all, bubbles::colour(t, *cause));
+                part(time.as_f64() / all, Fill::Hatch(*cause));
             }
         }
         Chart::Requests => {
@@ -127,21 +136,27 @@ fn parts(t: &Tokens, chart: Chart, scales: Scales, step: &Step, emit: &mut dyn F
     }
 }
 
-fn bars(t: &Tokens, chart: Chart, scales: Scales, place: Rect, columns: &[Column], steps: &[Step]) -> Mesh {
-    let mut mesh = Mesh::default();
+/// The bars, plain and hatched.
+fn bars(painter: &Painter, t: &Tokens, chart: Chart, scales: Scales, place: Rect, columns: &[Column], steps: &[Step]) {
+    let (mut mesh, mut hatched) = (Mesh::default(), Mesh::with_texture(hatch::of(painter.ctx()).id()));
     for column in columns {
         let Some(step) = steps.get(column.step) else { continue };
         let between = if column.right - column.left > 4.0 { 1.0 } else { 0.0 };
         let left = place.left() + column.left;
         let right = (place.left() + column.right - between).max(left + 0.8);
         let mut bottom = place.bottom();
-        parts(t, chart, scales, step, &mut |share, colour| {
+        parts(t, chart, scales, step, &mut |share, fill| {
             let top = (bottom - share as f32 * place.height()).max(place.top());
-            mesh.add_colored_rect(Rect::from_min_max(pos2(left, top), pos2(right, bottom)), colour);
+            let part = Rect::from_min_max(pos2(left, top), pos2(right, bottom));
+            match fill {
+                Fill::Plain(colour) => mesh.add_colored_rect(part, colour),
+                Fill::Hatch(cause) => bubbles::push(&mut hatched, part, cause, bubbles::colour(t, cause)),
+            }
             bottom = top;
         });
     }
-    mesh
+    painter.add(mesh);
+    painter.add(hatched);
 }
 
 /// What a bar is compared with: the first way's attention, or the least bytes.

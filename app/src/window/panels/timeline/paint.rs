@@ -14,7 +14,7 @@ use super::{counters, names, over};
 use crate::runs::run::Run;
 use crate::runs::shown::Shown;
 use crate::theme::mix;
-use crate::timeline::layout::{Layout, ticks};
+use crate::timeline::layout::{Layout, labelled, ticks};
 use crate::window::chip;
 use crate::window::frame::Frame;
 use crate::window::hatch;
@@ -86,12 +86,12 @@ fn title(painter: &Painter, frame: &Frame<'_>, block: &Block<'_>, place: Rect) {
 }
 
 fn ruler(painter: &Painter, frame: &Frame<'_>, layout: &Layout, regions: &Regions) {
-    for tick in ticks(layout.view, layout.rect.width(), 96.0) {
+    for (tick, label) in labelled(&ticks(layout.view, layout.rect.width(), 96.0)) {
         let x = layout.x(tick);
         let line = Stroke::new(1.0, mix(frame.tokens.canvas, frame.tokens.line, 0.6));
         painter.vline(x, regions.lanes.y_range(), line);
         let place = pos2(x + 3.0, regions.ruler.center().y);
-        painter.text(place, Align2::LEFT_CENTER, Nanos(tick as u64), FontId::proportional(11.0), frame.tokens.faint);
+        painter.text(place, Align2::LEFT_CENTER, label, FontId::proportional(11.0), frame.tokens.faint);
         painter.vline(x, regions.ruler.y_range(), Stroke::new(1.0, frame.tokens.line));
     }
 }
