@@ -212,8 +212,8 @@ struct Consumer {
         }
         span.main_done();
         // Read anew on Hopper: what follows from it would otherwise be kept in registers during the
-        // tiles. Without warpgroup instructions it is the other way round.
-        const Position<S> after = PS_WGMMA ? Position<S>() : at;
+        // tiles. Without warpgroup instructions it is the other way round, but for head dimension 256 on later GPUs.
+        const Position<S> after = PS_WGMMA || (kDim > 128 && PS_ARCH >= 90) ? Position<S>() : at;
         queries.stand_at(after);
         if (fold_stage) {
             staged.fold(p, state, queries, wait_stage(), after);

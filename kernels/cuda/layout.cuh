@@ -65,7 +65,8 @@ struct TileShape {
     static constexpr int kHeads = kPerWarp ? 4 : 1;                     // KV heads taken together
     static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && M == 64 && N == 64 && kDim >= 128;
     // Whether the rows of Q stay in shared memory, since there are no registers for them.
-    static constexpr bool kQueriesStay = kWgmma || (kDim > 128 && !kLean && (kPerWarp || M == 64));
+    static constexpr bool kQueriesStay = kWgmma || (PS_BESIDE && PS_ANY_GROUP && M == 16 && N == 64) ||
+                                         (kDim > 128 && !kLean && (kPerWarp || M == 64));
     static_assert((kPerWarp || kM % 16 == 0) && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
     static_assert(kTokens8 >= 1 && (kColGroups > 1 || N % 16 == 0), "tile too narrow for its warps");
     static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");

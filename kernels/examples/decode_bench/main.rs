@@ -160,6 +160,7 @@ fn options_of(v: &Variant) -> CallOptions {
         trace_capacity: v.number("trace", 0),
         ctas_per_sm: v.get("ctas").map(|c| c.parse().unwrap()),
         item_tokens: v.get("item").map(|c| c.parse().unwrap()),
+        deterministic: v.get("deterministic").is_some(),
         defines: v.get("def").map(|d| d.split('+').map(define).collect()).unwrap_or_default(),
     }
 }
