@@ -16,8 +16,9 @@ use std::path::Path;
 use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
-    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, DETERMINISTIC, GPCS, HEADER, KERNELS, MAGIC, META, Meta, NOT_CALIBRATED,
-    PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS, WITH_ROLES,
+    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, DETERMINISTIC, GPCS, HEADER, KERNELS, MAGIC, META, Meta,
+    NOT_CALIBRATED, PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS,
+    WITH_ROLES,
 };
 use super::fit::{
     batch_fits, counts_fit, decisions_fit, meta_fits, placements_fit, plan_fits, series_fits, spans_fit, windows_fit,

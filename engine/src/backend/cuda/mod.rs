@@ -304,7 +304,8 @@ impl Open {
 
     fn call(&self, batch: &Batch, lowered: &Lowered, trace_capacity: u32) -> Result<Call> {
         let Some(inputs) = &self.inputs else { return Err(Error::Gpu("no inputs were made".to_owned())) };
-        let options = CallOptions { trace_capacity, deterministic: self.known.deterministic.get(), ..CallOptions::default() };
+        let options =
+            CallOptions { trace_capacity, deterministic: self.known.deterministic.get(), ..CallOptions::default() };
         let (shape, compiler) = (lower::shape(&batch.shape), &self.known.compiler);
         Call::new(&self.gpu, compiler, &shape, &inputs.cache, &inputs.queries, &lowered.arrays(), &options)
             .map_err(translate)

@@ -47,7 +47,8 @@ impl Cuda {
         let stream = gpu.stream().map_err(translate)?;
         let clock_step = Nanos(kernels::clock_step(&gpu, &compiler, &stream).map_err(translate)?);
         let device = device::describe(gpu.info(), &compiler)?;
-        let known = Rc::new(Known { compiler, device, clock_step, gpcs: OnceCell::new(), deterministic: Cell::new(false) });
+        let known =
+            Rc::new(Known { compiler, device, clock_step, gpcs: OnceCell::new(), deterministic: Cell::new(false) });
         let open = Open { inputs: None, flush: None, stream, gpu, known: Rc::clone(&known), recovered: Instant::now() };
         Ok(Self { open: Some(open), known })
     }

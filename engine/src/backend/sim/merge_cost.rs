@@ -106,10 +106,7 @@ impl CostModel<'_> {
                 let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
                 f64::from(most) + f64::from(rounds.saturating_sub(1)) * mean
             }
-            None => merged
-                .iter()
-                .map(|partials| (partial * f64::from(*partials) / MERGE_IN_FLIGHT).max(1.0))
-                .sum(),
+            None => merged.iter().map(|partials| (partial * f64::from(*partials) / MERGE_IN_FLIGHT).max(1.0)).sum(),
         };
         let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
         let sim = &self.device.sim;

@@ -131,5 +131,10 @@ fn reading(packed: &Packed<'_>) -> Nanos {
     let more = slots.saturating_sub(input.tree.order.len() as u64);
     let kv = shape.kv_bytes_per_token();
     let queries = shape.query_bytes() * slots;
-    least_of_reading(input.device, kv * input.tree.unique_tokens().0, kv * read, queries + shape.partial_bytes_as(PartialForm::Native) * more)
+    least_of_reading(
+        input.device,
+        kv * input.tree.unique_tokens().0,
+        kv * read,
+        queries + shape.partial_bytes_as(PartialForm::Native) * more,
+    )
 }

@@ -193,7 +193,8 @@ fn written(plan: &LaunchPlan, alike: &Alike) -> Vec<f64> {
     }
     let of = |class: &Class| {
         let alone = plan.pack(class.first).queries_len - class.merged;
-        plan.shape.partial_bytes_as(plan.partial_form()) * u64::from(class.merged) + plan.shape.query_bytes() * u64::from(alone)
+        plan.shape.partial_bytes_as(plan.partial_form()) * u64::from(class.merged)
+            + plan.shape.query_bytes() * u64::from(alone)
     };
     alike.classes.iter().map(|class| of(class).as_f64()).collect()
 }
