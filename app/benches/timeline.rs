@@ -48,6 +48,7 @@ fn capture(count: u64) -> Capture {
             clock_error_ns: None,
             peak_bytes_per_s: 1,
             gpcs: Vec::new(),
+            deterministic: false,
             calibrated: true,
         },
         batch: BatchSpec::empty(shape),

@@ -85,25 +85,25 @@ pub struct Planned {
 /// Whatever is wrong with the batch, the device or the choice; see [`crate::Error`].
 pub fn plan_spec(spec: &BatchSpec, options: &PlanOptions) -> Result<Planned> {
     let batch = Arc::new(spec.build()?);
-    plan_batch(Arc::new(spec.clone()), batch, options)
+    plan_batch(&Arc::new(spec.clone()), &batch, options)
 }
 
 /// Plans a batch that is built already.
 ///
 /// # Errors
 /// As [`plan_spec`].
-pub fn plan_batch(spec: Arc<BatchSpec>, batch: Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
+pub fn plan_batch(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Planned> {
     options.device.validate()?;
     if options.auto.any() {
-        return auto::plan(&spec, &batch, options);
+        return auto::plan(spec, batch, options);
     }
     let tiles = Arc::new(tile::solve(&options.device, batch.shape.head_dim, batch.shape.dtype));
     check_tile(options, &tiles)?;
-    check_hybrid_tile(options, &batch)?;
+    check_hybrid_tile(options, batch)?;
     let start = Instant::now();
-    let (tree, packing, plan) = block_tables_to_plan(&batch, &tiles, options)?;
+    let (tree, packing, plan) = block_tables_to_plan(batch, &tiles, options)?;
     let plan_time = start.elapsed();
-    let planned = proven((&spec, &batch), (Arc::new(tree), tiles), (&packing, plan), options)?;
+    let planned = proven((spec, batch), (Arc::new(tree), tiles), (&packing, plan), options)?;
     Ok(Planned { plan_time, ..planned })
 }
 

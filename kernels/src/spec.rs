@@ -107,6 +107,7 @@ pub enum Groups {
 
 /// One decode kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a definition of the kernel's source")]
 pub struct KernelSpec {
     /// Tiles that the kernel can run.
     pub tiles: Vec<Tile>,

@@ -91,7 +91,7 @@ fn from_scratch(serving: &Serving, work: &[Work], options: &PlanOptions) -> Resu
     let batch = Arc::new(serving.batch(String::new(), work)?);
     let spec = Arc::new(BatchSpec::empty(batch.shape));
     let options = for_kind(&batch, options);
-    session::plan_batch(spec, batch, &options)
+    session::plan_batch(&spec, &batch, &options)
 }
 
 /// Strategies that put prefill beside decode need both; a step of one kind runs on streams then.

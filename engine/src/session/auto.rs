@@ -169,7 +169,7 @@ impl Runner {
                 taken.push(way);
                 continue;
             }
-            let planned = plan_batch(Arc::clone(&spec), Arc::clone(&batch), &way.pair.options(options))?;
+            let planned = plan_batch(&spec, &batch, &way.pair.options(options))?;
             match self.accepts(&planned) {
                 Ok(()) => {
                     measured.push(self.run(&planned, run, cancel)?.makespan());
@@ -284,7 +284,7 @@ impl Ways {
                 let (tree, tiles) = (Arc::clone(&self.tree), Arc::clone(&self.tiles));
                 proven((spec, batch), (tree, tiles), (&packing, plan), &way)?
             }
-            None => plan_batch(Arc::clone(spec), Arc::clone(batch), &way)?,
+            None => plan_batch(spec, batch, &way)?,
         };
         if let Some(why) = why {
             let mut plan: LaunchPlan = (*planned.plan).clone();
@@ -409,6 +409,6 @@ fn best_of_decodes<'a>(batch: &Batch, tree: &PrefixTree, tiles: &TileSet, option
 }
 
 fn simulated(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, options: &PlanOptions) -> Result<Nanos> {
-    let planned = plan_batch(Arc::clone(spec), Arc::clone(batch), options)?;
+    let planned = plan_batch(spec, batch, options)?;
     Ok(simulate(&planned, &RunOptions::default(), &Cancel::default())?.makespan())
 }

@@ -210,7 +210,7 @@ fn outcome(spec: &Arc<BatchSpec>, batch: &Arc<Batch>, way: Way, device: &Device)
         explain: false,
         ..PlanOptions::new(device)
     };
-    let planned = session::plan_batch(Arc::clone(spec), Arc::clone(batch), &options)?;
+    let planned = session::plan_batch(spec, batch, &options)?;
     let issued = metrics::traffic(&planned.plan, &planned.batch, &planned.tree).issued();
     let capture = session::simulate(&planned, &RunOptions::default(), interrupt::cancel())?;
     Ok((capture.makespan().as_f64(), issued.as_f64()))

@@ -131,7 +131,8 @@ impl Kinds {
         let mut known: Vec<(R, u32)> = Vec::new();
         let mut runs = Vec::new();
         for row in rows {
-            let kind = known.iter().find(|(other, _)| *other == row).map(|(_, kind)| *kind).unwrap_or_else(|| {
+            let like = known.iter().find(|(other, _)| *other == row).map(|(_, kind)| *kind);
+            let kind = like.unwrap_or_else(|| {
                 let work = work(row);
                 // All but the first CTAs of an SM have the launch behind them.
                 let begin = model.device.sim.idle_latency.as_f64();
