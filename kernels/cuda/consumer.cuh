@@ -137,7 +137,7 @@ struct Consumer {
             warpgroup_wait<0>();
             release_read_stage(cursor.stage);
             cursor.advance();
-            rescale(state, shrink);
+            if (__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) rescale(state, shrink);
             pack_weights(weights, s);
         }
         release_queries();
@@ -185,8 +185,9 @@ struct Consumer {
         stand_up(rows, state, at.lane);
     }
 
+    // Returns what this warp is to merge.
     template <class S>
-    __device__ __forceinline__ void task(TraceSpan& span) {
+    __device__ __forceinline__ Completed task(TraceSpan& span) {
         Position<S> at;
         RowState<S> state;
         Scratch& scratch = shared.scratch;
@@ -223,9 +224,7 @@ struct Consumer {
         }
         float lse[2];
         normalise(state, scratch, lse, after);
-        finish_rows(p, state, queries, lse, after);
-        __syncwarp();
-        span.template end<S::kPerWarp>(p, queries.task());
+        return finish_rows(p, state, queries, lse, after);
     }
 
     __device__ __forceinline__ void run() {
@@ -235,14 +234,21 @@ struct Consumer {
             if (info.stop) break;
             TraceSpan span(shared.scratch.times);
             span.begin();
-            switch (info.tile) {
-#define PS_CONSUME(index, m, n)         \
-    case index:                         \
-        task<TileShape<m, n>>(span);    \
+            const u32 tile = info.tile;
+            Completed done = {};
+            switch (tile) {
+#define PS_CONSUME(index, m, n)              \
+    case index:                              \
+        done = task<TileShape<m, n>>(span);  \
         break;
                 PS_TILE_LIST(PS_CONSUME)
 #undef PS_CONSUME
             }
+#if PS_FUSED
+            if (done.count > 0) merge_queries(p, done);
+#endif
+            __syncwarp();
+            if (kWideTiles >> tile & 1 || threadIdx.x == 0) span.end(p, shared.scratch.tasks[threadIdx.x >> 5]);
         }
     }
 };

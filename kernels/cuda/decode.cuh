@@ -97,6 +97,11 @@ __device__ __forceinline__ void scores_of_staying(float (&s)[S::kTokens8][4], u3
     }
 }
 
+// A maximum that grows by no more than this (log2) stays: weights are 256 at most then, and what all are too large by falls
+// out in the end. Where no maximum moves the output need not be rescaled, which takes as many instructions as a third of
+// the softmax. Only warpgroups do so.
+constexpr float kLag = 8.0f;
+
 // Turns scores into P (in place when one warp holds whole rows, else 16-bit in shared memory), and
 // tells by what the output so far must `shrink`. `valid` tokens of the tile exist.
 template <class S>
@@ -136,6 +141,7 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float m = fmaxf(state.m[r], top[r] * scale);
+        if (S::kWgmma && m - state.m[r] <= kLag) m = state.m[r];
         shrink[r] = exp2_fast(state.m[r] - m);
         state.m[r] = m;
         float sum = 0.0f;

@@ -121,6 +121,13 @@ __device__ __forceinline__ void write_rows(const DecodeParams& p, const RowState
     }
 }
 
+// The queries whose last partial a task has written, for a warp that merges them. None where `count` is 0.
+struct Completed {
+    const PackQuery* list;  // the counts of others are 0 by now
+    u32 count, kv_head;
+    u32 nth, warps;  // this warp, and how many share the rows
+};
+
 #if PS_FUSED
 // Adds `rows` to the rows of a query that have arrived, and returns how many there were.
 __device__ __forceinline__ u32 count_arrival(u32* p, u32 rows) {
@@ -199,25 +206,18 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
 // Partials asked for at once.
 constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : 6;
 
-// A call would keep registers from passing between warpgroups.
-#if PS_BESIDE
-#define PS_MERGE_CODE __forceinline__
-#else
-#define PS_MERGE_CODE __noinline__
-#endif
-
-// `warps` warps share the rows of the queries whose last partial their task has written (the
-// others' counts are 0 by now); this is the `nth` of them. One copy for all tiles: every kernel
-// starts with cold code.
-__device__ PS_MERGE_CODE void merge_queries(MergeTarget to, const PackQuery* list, u32 count, u32 kv_head,
-                                           Group group, u32 nth, u32 warps) {
-    const u32 rows = group.times(count);
+// Merges them. One copy for all tiles: every kernel starts with cold code.
+__device__ __forceinline__ void merge_queries(const DecodeParams& p, const Completed& done) {
+    const MergeTarget to = {(Partial*)p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads};
+    const Group group(p);
+    const u32 rows = group.times(done.count);
 #pragma unroll 1
-    for (u32 begin = nth * kRowsAtOnce; begin < rows; begin += warps * kRowsAtOnce) {
+    for (u32 begin = done.nth * kRowsAtOnce; begin < rows; begin += done.warps * kRowsAtOnce) {
         const u32 mine = begin + merge_lane_row();
         const u32 query = mine < rows ? group.query_of(mine) : 0;
-        const PackQuery& q = list[query];
-        const RowPartials row = {q.first, mine < rows ? q.count : 0, group.times(kv_head) + mine - group.times(query)};
+        const PackQuery& q = done.list[query];
+        const RowPartials row = {q.first, mine < rows ? q.count : 0,
+                                 group.times(done.kv_head) + mine - group.times(query)};
         if (!__any_sync(0xffffffffu, row.count > 0)) continue;
         const MergeState state = merge_row<kMergeBatch>(to, row, nullptr);
         if (row.count > 0) write_merged(to, state, q.query, row.head);
@@ -226,9 +226,10 @@ __device__ PS_MERGE_CODE void merge_queries(MergeTarget to, const PackQuery* lis
     }
 }
 
+// Writes the rows of a unit. Returns what this warp is to merge.
 template <class S>
-__device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& state, const TaskQueries<S>& queries,
-                                            const float (&lse)[2], const Position<S>& at) {
+__device__ __forceinline__ Completed finish_rows(const DecodeParams& p, RowState<S>& state, const TaskQueries<S>& queries,
+                                                 const float (&lse)[2], const Position<S>& at) {
     unit_sync<S>();
     u32 count = queries.mine() ? queries.own().count : 0;
     if (count >= kFold) count = 1;
@@ -241,7 +242,7 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     // one chain of read-modify-writes, so the last of them acquires what all the others released,
     // and the second barrier hands that to the whole unit. One thread's pair costs far less than a
     // fence in each.
-    if (!unit_any<S>(count > 1)) return;
+    if (!unit_any<S>(count > 1)) return {};
     if (count > 1) {
         const UnitHeads heads(p, at, queries.thread);
         const u32 rows = heads.end - heads.begin;
@@ -249,15 +250,16 @@ __device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& 
     }
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;
-    if (!unit_any<S>(last)) return;
-    merge_queries({(Partial*)p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads}, queries.list(), queries.task().count,
-                  queries.task().kv_head, Group(p), kWarpUnit<S> ? 0 : at.warp, kWarpUnit<S> ? 1 : kWarps);
+    if (!unit_any<S>(last)) return {};
+    return {queries.list(), queries.task().count, queries.task().kv_head, kWarpUnit<S> ? 0 : at.warp,
+            kWarpUnit<S> ? 1u : kWarps};
 }
 #else
 template <class S>
-__device__ __forceinline__ void finish_rows(const DecodeParams& p, RowState<S>& state, const TaskQueries<S>& queries,
-                                            const float (&lse)[2], const Position<S>& at) {
+__device__ __forceinline__ Completed finish_rows(const DecodeParams& p, RowState<S>& state, const TaskQueries<S>& queries,
+                                                 const float (&lse)[2], const Position<S>& at) {
     unit_sync<S>();
     write_rows(p, state, queries, lse, at);
+    return {};
 }
 #endif

@@ -101,10 +101,10 @@ struct TraceSpan {
     }
 
     // The record of a decode task, by one thread.
-    template <bool kPerWarp, class Task>
+    template <class Task>
     __device__ __forceinline__ void end(const DecodeParams& p, const Task& task) {
 #if PS_TRACE
-        if (!mine() || !(kPerWarp || threadIdx.x == 0) || task.count == 0) return;
+        if (!mine() || task.count == 0) return;
         keep(p.trace, p.trace_capacity, task.task * p.kv_heads + task.kv_head, task.task, task.kv_head);
 #endif
     }
