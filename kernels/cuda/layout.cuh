@@ -89,6 +89,7 @@ constexpr u32 kFoldShift = 28;
 // the rows of the four heads one after the other.
 template <class S>
 constexpr bool kFoldStage = kFolds && PS_TMA && S::kPerWarp && !S::kLean;
+constexpr u32 kStagedRows = 8;  // of a head, at most
 
 // What comes with the rows of Q of a task.
 struct alignas(16) TaskInfo {

@@ -101,7 +101,9 @@ struct Scout {
         u32 folds = 0;
 #if PS_FUSED
         if (PS_TMA && wide()) {
-            const bool fits = group_times(p, (work.query.w - 1) * (4 * kRowBytes)) <= kStageBytes;
+            // Of each lane's two rows the fold through the ring takes the first (`StagedFold`), and so eight of a head.
+            const bool fits = group_times(p, 1) <= kStagedRows &&
+                              group_times(p, (work.query.w - 1) * (4 * kRowBytes)) <= kStageBytes;
             folds = __shfl_sync(0xffffffffu, work.item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
         }
 #endif

@@ -37,6 +37,9 @@ const TILE_SETS: [&[Tile]; 9] = [
 /// Definitions under which a Hopper GPU runs the code written for `sm_80`.
 const AS_SM_80: [&str; 2] = ["-DPS_TMA=0", "-DPS_WGMMA=0"];
 
+/// Tasks join the partials that they find, as they do where there are many.
+const FOLDING: [&str; 1] = ["-DPS_FOLDS=1"];
+
 struct Bench {
     gpu: Gpu,
     compiler: Compiler,
@@ -275,6 +278,7 @@ fn random_forests_agree_with_f64() {
             ("streams", Way::Streams, false, plain),
             ("streams in a graph", Way::Streams, true, plain),
             ("fused", Way::Fused, false, plain),
+            ("fused with folds", Way::OnTwoSms, false, &FOLDING),
         ];
         if !defines.is_empty() {
             runs = vec![("fused", Way::Fused, false, defines.as_slice())];

@@ -11,6 +11,8 @@ pub(crate) enum Way {
     Streams,
     /// One persistent launch with the merge inside.
     Fused,
+    /// Likewise on two SMs: each CTA has many tasks, and finds what earlier ones have left.
+    OnTwoSms,
     /// Likewise, in what prefill leaves of each SM.
     Beside,
 }
@@ -18,9 +20,9 @@ pub(crate) enum Way {
 /// The launches of a plan's packs.
 pub(crate) fn launches(plan: &PlanArrays<'_>, way: Way) -> Vec<Launch> {
     let packs = || 0..plan.packs.len() as u32;
-    if matches!(way, Way::Fused | Way::Beside) {
-        let beside = way == Way::Beside;
-        return vec![Launch { beside, ..Launch::new(Work::Queue(packs().collect())) }];
+    if matches!(way, Way::Fused | Way::OnTwoSms | Way::Beside) {
+        let (beside, sms) = (way == Way::Beside, (way == Way::OnTwoSms).then_some(2));
+        return vec![Launch { beside, sms, ..Launch::new(Work::Queue(packs().collect())) }];
     }
     let mut launches: Vec<Launch> = Vec::new();
     for tile in 0..plan.tiles.len() as u32 {
