@@ -306,7 +306,7 @@ impl Class {
 }
 
 /// The times of a pack's CTAs.
-fn lane_time(input: &PackInput<'_>, pack: &Pack) -> LaneTime {
+pub(super) fn lane_time(input: &PackInput<'_>, pack: &Pack) -> LaneTime {
     let shape = &input.batch.shape;
     let rule = input.fixed_tile.map_or(TileRule::Fitting, TileRule::Fixed);
     let tile = tile::select(input.tiles, rule, pack.rows(shape.group()), pack.tokens).tile;

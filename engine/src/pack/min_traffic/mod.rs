@@ -51,6 +51,7 @@
 mod brute;
 mod emit;
 mod lanes;
+mod narrow;
 mod search;
 mod sizes;
 #[cfg(test)]

@@ -17,6 +17,8 @@
 //! the other, with which they arrive last. The least T over the candidates decides, and between packs with partials
 //! and one pack a query.
 //!
+//! **Tiles.** Packs of few tokens are cut by queries to the flattest tile where that makes T smaller ([`narrow`]).
+//!
 //! **Order.** Longest first, so that what starts last is short; of equals the widest first, since what
 //! ends last merges its queries.
 //!
@@ -30,6 +32,7 @@ use std::cmp::Reverse;
 use crate::decision::{Choice, Considered, Decision, RuleConstant, Subject};
 use crate::error::Result;
 use crate::pack::min_traffic::lanes::{Lanes, Limit, Makespan};
+use crate::pack::min_traffic::narrow::narrowed;
 use crate::pack::min_traffic::search::Price;
 use crate::pack::min_traffic::{searched, without_partials};
 use crate::pack::splits::push_pieces;
@@ -63,7 +66,7 @@ impl Scheduler for MinTime {
     }
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
-        let shared = Way::of(input, searched(input, price(input), &[]).0);
+        let shared = narrower(input, Way::of(input, searched(input, price(input), &[]).0));
         let most = GAIN * shared.makespan.total();
         if reading_without_partials(input) >= most {
             return Ok(cut(input, shared));
@@ -72,6 +75,13 @@ impl Scheduler for MinTime {
         let take_alone = alone.makespan.total() < most;
         Ok(cut(input, if take_alone { alone } else { shared }))
     }
+}
+
+/// The way with packs of few tokens in flatter tiles, where that takes less time.
+fn narrower<'a>(input: &PackInput<'a>, way: Way<'a>) -> Way<'a> {
+    let Some(packing) = narrowed(input, &way.packing) else { return way };
+    let narrower = Way::of(input, packing);
+    if narrower.makespan.total() < way.makespan.total() { narrower } else { way }
 }
 
 /// A packing with its best limit.
