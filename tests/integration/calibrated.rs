@@ -29,9 +29,9 @@ use crate::program::packscope_in;
 
 /// What the constants of the built-in device reach, as fractions of the measured makespan. Since they follow steps that
 /// were measured tile by tile, and fit random batches, `pat` under `fused` is simulated too fast where 64 rows of many
-/// partials are merged: configurations 9, 10 and 16 by up to 30 %.
+/// partials are merged: configurations 9, 13 to 16 by up to 32 %.
 const MEDIAN: f64 = 0.06;
-const WORST: f64 = 0.30;
+const WORST: f64 = 0.32;
 
 const FIXTURE: &str = include_str!("../fixtures/h200-makespans.json");
 

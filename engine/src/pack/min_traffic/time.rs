@@ -17,7 +17,7 @@
 //! the other, with which they arrive last. The least T over the candidates decides, and between packs with partials
 //! and one pack a query.
 //!
-//! **Tiles.** Packs of few tokens are cut by queries to the flattest tile where that makes T smaller ([`narrow`]).
+//! **Tiles.** Packs of few tokens are cut by queries to the flattest tile where that makes T smaller ([`narrowed`]).
 //!
 //! **Order.** Longest first, so that what starts last is short; of equals the widest first, since what
 //! ends last merges its queries.
