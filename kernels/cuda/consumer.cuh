@@ -234,6 +234,7 @@ struct Consumer {
             if (info.stop) break;
             TraceSpan span(shared.scratch.times);
             span.begin();
+            // Beside prefill there is one, and no register for its number.
             const u32 tile = PS_BESIDE ? 0 : info.tile;
             Completed done = {};
             switch (tile) {
@@ -245,7 +246,7 @@ struct Consumer {
 #undef PS_CONSUME
             }
 #if PS_FUSED
-            if (!PS_BESIDE && done.count > 0) merge_queries(p, done);
+            if (done.count > 0) merge_queries(p, done);
 #endif
             __syncwarp();
             if (kWideTiles >> tile & 1 || threadIdx.x == 0) span.end(p, shared.scratch.tasks[threadIdx.x >> 5]);

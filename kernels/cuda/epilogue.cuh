@@ -251,14 +251,8 @@ __device__ __forceinline__ Completed finish_rows(const DecodeParams& p, RowState
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;
     if (!unit_any<S>(last)) return {};
-    const Completed done = {queries.list(), queries.task().count, queries.task().kv_head, kWarpUnit<S> ? 0 : at.warp,
-                            kWarpUnit<S> ? 1u : kWarps};
-    // Beside prefill there is one tile, and no registers to hand this on.
-    if constexpr (PS_BESIDE) {
-        merge_queries(p, done);
-        return {};
-    }
-    return done;
+    return {queries.list(), queries.task().count, queries.task().kv_head, kWarpUnit<S> ? 0 : at.warp,
+            kWarpUnit<S> ? 1u : kWarps};
 }
 #else
 template <class S>

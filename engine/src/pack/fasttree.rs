@@ -339,8 +339,7 @@ fn explain_unite(input: &PackInput<'_>, ctas: [u64; 2], settled: &Settled, own: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hw;
-    use crate::pack::PackOptions;
+    use crate::pack::testing::with_input;
     use crate::workload::{AttentionShape, PrefixTree, parse_tree};
 
     /// (tree, group, merged nodes, nodes), from a re-implementation of the system's heuristic.
@@ -360,25 +359,14 @@ mod tests {
 
     #[test]
     fn the_heuristic_merges_as_many_nodes_as_the_system() {
-        let device = hw::find("h100-sxm").unwrap();
         for (text, group, merged, nodes) in MERGED {
             let shape = AttentionShape { query_heads: 8 * group, kv_heads: 8, ..AttentionShape::default() };
             let batch = parse_tree(text, shape).unwrap().build().unwrap();
             let tree = PrefixTree::of(&batch);
-            let tiles = tile::solve(device, 128, shape.dtype);
-            let options = PackOptions::default();
-            let input = PackInput {
-                batch: &batch,
-                tree: &tree,
-                device,
-                tiles: &tiles,
-                max_rows: 64,
-                fixed_tile: None,
-                options: &options,
-                explain: false,
-            };
             let mut count = 0;
-            walk(&input, ROWS.map(|rows| rows / group), |_, merges| count += usize::from(merges), |_| {});
+            with_input(&batch, &tree, ("h100-sxm", Some(64)), |input| {
+                walk(input, ROWS.map(|rows| rows / group), |_, merges| count += usize::from(merges), |_| {});
+            });
             assert_eq!((count, tree.nodes.len()), (merged, nodes), "{text} at group {group}");
         }
     }

@@ -19,6 +19,8 @@ mod price;
 mod query_centric;
 mod relay;
 mod splits;
+#[cfg(test)]
+pub(crate) mod testing;
 mod types;
 mod vllm_cascade;
 

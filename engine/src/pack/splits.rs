@@ -119,13 +119,7 @@ pub fn cut_into(packing: &mut Packing, piece_blocks: u32, block_size: u32) {
 
 /// Cuts every pack into pieces of at most `most` queries; each reads the KV for itself.
 pub fn cut_rows(packing: &mut Packing, most: u32) {
-    let most = most.max(1);
-    recut(packing, |out, pack| {
-        for first in (0..pack.queries_len).step_by(most as usize) {
-            let queries_len = most.min(pack.queries_len - first);
-            out.push(Pack { queries_begin: pack.queries_begin + first, queries_len, ..pack });
-        }
-    });
+    recut(packing, |out, pack| push_rows(out, pack, most));
 }
 
 /// Cuts packs for a queue that many workers take from: three quarters of each into pieces of `long` blocks, three
@@ -171,6 +165,15 @@ pub(super) fn push_pieces(out: &mut Vec<Pack>, pack: Pack, piece_blocks: u32, bl
         let end = pack.blocks_end.min(begin.saturating_add(piece_blocks.max(1)));
         out.push(piece(pack, begin, end, block_size));
         begin = end;
+    }
+}
+
+/// Appends `pack` in pieces of at most `most` queries; the last one has the rest.
+pub(super) fn push_rows(out: &mut Vec<Pack>, pack: Pack, most: u32) {
+    let most = most.max(1);
+    for first in (0..pack.queries_len).step_by(most as usize) {
+        let queries_len = most.min(pack.queries_len - first);
+        out.push(Pack { queries_begin: pack.queries_begin + first, queries_len, ..pack });
     }
 }
 

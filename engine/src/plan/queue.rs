@@ -254,10 +254,9 @@ fn nodes_of<'a>(input: &PackInput<'a>, pack: &PlannedPack) -> impl Iterator<Item
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hw;
-    use crate::pack::{self, PackOptions};
+    use crate::pack;
+    use crate::pack::testing::with_input;
     use crate::plan::{LaunchPlan, PlanChoice, Strategy, build};
-    use crate::tile;
     use crate::workload::{AttentionShape, BatchSpec, NodeSpec, PrefixTree};
 
     /// The fused plan of a tree with so many nodes on each level, of so many tokens each, at 32/8 on an H200.
@@ -273,19 +272,6 @@ mod tests {
 
     fn planned_of<T>(spec: &BatchSpec, name: &str, run: impl FnOnce(&PackInput<'_>, &LaunchPlan) -> T) -> T {
         let batch = spec.build().unwrap();
-        let shape = batch.shape;
-        let device = hw::find("h200-sxm").unwrap();
-        let tiles = tile::solve(device, shape.head_dim, shape.dtype);
-        let input = PackInput {
-            batch: &batch,
-            tree: &PrefixTree::of(&batch),
-            device,
-            tiles: &tiles,
-            max_rows: tiles.max_m(),
-            fixed_tile: None,
-            options: &PackOptions::default(),
-            explain: true,
-        };
         let scheduler = pack::schedulers().iter().find(|scheduler| scheduler.name() == name).unwrap();
         let choice = PlanChoice {
             scheduler: scheduler.name(),
@@ -293,8 +279,10 @@ mod tests {
             rule: scheduler.tile_rule(),
             explain: true,
         };
-        let plan = build(&input, &scheduler.pack(&input).unwrap(), &choice).unwrap();
-        run(&input, &plan)
+        with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
+            let plan = build(input, &scheduler.pack(input).unwrap(), &choice).unwrap();
+            run(input, &plan)
+        })
     }
 
     const SHARED_THEN_LEAVES: [(u32, u64); 3] = [(1, 512), (8, 512), (512, 256)];

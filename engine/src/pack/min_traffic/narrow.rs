@@ -4,11 +4,13 @@
 //! CTA begins and ends once whatever it reads, and the flattest tile takes four KV heads in one CTA. So a pack is cut by
 //! queries where its CTAs then take less of the lanes, the further readings from L2 included.
 //!
-//! Worked number, H200 at 32/8, 8 queries over 32 tokens: 8 CTAs of 32×64, one a KV head, take 8 · 3.9 µs, and two times
-//! two CTAs of 16×16 for four heads each 4 · 4.25 µs; 128 kB read once more from L2 are 0.03 µs of all lanes, 7 of one. In a
-//! trace of configuration 12 the former take 5.2 µs each and those of configuration 13, which has such, 5.5.
+//! Worked number, H200 at 32/8, two lanes an SM, 8 queries over 32 tokens: 8 CTAs of 32×64, one a KV head, take 8 · 3.9 µs
+//! of a lane, 15.6 µs of an SM; two times two CTAs of 16×16 for four heads each 4 · 4.25 and so 8.5 µs, and 128 KiB that L2
+//! gives once more 8 ns of all SMs, 1 µs of one. In a trace of configuration 12 the former take 5.2 µs each and those of
+//! configuration 13, which has such, 5.5.
 
 use crate::pack::min_traffic::lanes::lane_time;
+use crate::pack::splits::push_rows;
 use crate::pack::{Pack, PackInput, Packing};
 
 /// What cutting must save of a pack's time. The closed form tells times of CTAs within a tenth.
@@ -23,19 +25,14 @@ pub(super) fn narrowed(input: &PackInput<'_>, packing: &Packing) -> Option<Packi
     }
     let mut packs = Vec::with_capacity(packing.packs.len());
     for (pack, pieces) in packing.packs.iter().zip(&cuts) {
-        let most = pack.queries_len.div_ceil(*pieces);
-        for first in (0..pack.queries_len).step_by(most.max(1) as usize) {
-            let queries_len = most.min(pack.queries_len - first);
-            packs.push(Pack { queries_begin: pack.queries_begin + first, queries_len, ..*pack });
-        }
+        push_rows(&mut packs, *pack, pack.queries_len.div_ceil(*pieces));
     }
     Some(Packing { packs, ..packing.clone() })
 }
 
-/// Prices packs by the time that they take of all lanes, ns times lanes.
+/// Prices packs by the time that they take of all SMs, ns times SMs.
 struct Costs<'a> {
     input: &'a PackInput<'a>,
-    kv_heads: u32,
     /// Most queries of a pack of the flattest tile.
     narrow: u32,
     /// Of one KV token that L2 gives once more.
@@ -49,7 +46,6 @@ impl<'a> Costs<'a> {
         let l2 = input.device.sim.l2_bytes_per_s as f64 * 1e-9;
         Self {
             input,
-            kv_heads: shape.kv_heads,
             narrow: (flattest / shape.group()).max(1),
             l2_token: shape.kv_bytes_per_token().as_f64() / l2 * f64::from(input.device.sm_count),
         }
@@ -67,7 +63,7 @@ impl<'a> Costs<'a> {
     fn cost(&self, pack: &Pack, pieces: u32) -> f64 {
         let time = lane_time(self.input, pack);
         let tokens = pack.tokens.as_f64();
-        let ctas = f64::from(pieces * self.kv_heads.div_ceil(time.heads));
+        let ctas = f64::from(pieces * self.input.batch.shape.kv_heads.div_ceil(time.heads));
         let lanes = ctas * time.cta(tokens, time.per_sm) / time.per_sm;
         lanes + f64::from(pieces - 1) * tokens * self.l2_token
     }
@@ -78,10 +74,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::hw;
+    use crate::pack::coverage;
     use crate::pack::min_traffic::{price, searched};
-    use crate::pack::{PackOptions, coverage};
-    use crate::tile;
+    use crate::pack::testing::with_input;
     use crate::workload::{AttentionShape, Batch, BatchSpec, NodeSpec, PrefixTree};
 
     /// What [`narrowed`] makes of the packing of fewest bytes: packs of `tokens` tokens before and after, with the most
@@ -97,29 +92,18 @@ mod tests {
         let ends = NodeSpec { repeat: queries, ..NodeSpec::leaf(64) };
         let root = NodeSpec { tokens, repeat: nodes, requests: None, children: vec![ends] };
         let batch: Batch = BatchSpec { roots: vec![root], ..BatchSpec::empty(shape) }.build().unwrap();
-        let (tree, device) = (PrefixTree::of(&batch), hw::find("h200-sxm").unwrap());
-        let tiles = tile::solve(device, batch.shape.head_dim, batch.shape.dtype);
-        let options = PackOptions::default();
-        let input = PackInput {
-            batch: &batch,
-            tree: &tree,
-            device,
-            tiles: &tiles,
-            max_rows: tiles.max_m(),
-            fixed_tile: None,
-            options: &options,
-            explain: false,
-        };
-        let whole = searched(&input, price(&input), &[]).0;
-        let cut = narrowed(&input, &whole).unwrap_or_else(|| whole.clone());
-        coverage(&batch, &cut).unwrap();
-        let cost = Costs::of(&input);
-        let shared = |packing: &Packing| {
-            let packs = packing.packs.iter().filter(|pack| pack.tokens.0 == tokens);
-            packs.fold((0, 0), |(count, most), pack| (count + 1, most.max(pack.queries_len)))
-        };
-        let costs = [&whole, &cut].map(|packing| packing.packs.iter().map(|pack| cost.cost(pack, 1)).sum());
-        Narrowed { before: shared(&whole), after: shared(&cut), costs }
+        with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
+            let whole = searched(input, price(input), &[]).0;
+            let cut = narrowed(input, &whole).unwrap_or_else(|| whole.clone());
+            coverage(&batch, &cut).unwrap();
+            let cost = Costs::of(input);
+            let shared = |packing: &Packing| {
+                let packs = packing.packs.iter().filter(|pack| pack.tokens.0 == tokens);
+                packs.fold((0, 0), |(count, most), pack| (count + 1, most.max(pack.queries_len)))
+            };
+            let costs = [&whole, &cut].map(|packing| packing.packs.iter().map(|pack| cost.cost(pack, 1)).sum());
+            Narrowed { before: shared(&whole), after: shared(&cut), costs }
+        })
     }
 
     #[test]

@@ -5,9 +5,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::brute::{by_children, by_runs, literal};
 use super::{MinTraffic, cost, price, whole_children};
-use crate::hw;
-use crate::pack::{PackInput, PackOptions, Scheduler, coverage};
-use crate::tile;
+use crate::pack::testing::with_input;
+use crate::pack::{Scheduler, coverage};
 use crate::workload::{AttentionShape, Batch, BatchSpec, NodeSpec, PrefixTree};
 
 const BLOCK: u64 = 16;
@@ -56,16 +55,9 @@ fn stretch(node: &mut NodeSpec, lengths: &[u64], random: &mut StdRng) {
     }
 }
 
-fn with_input<T>(batch: &Batch, tree: &PrefixTree, max_rows: u32, run: impl FnOnce(&PackInput<'_>) -> T) -> T {
-    let device = hw::find("h200-sxm").unwrap();
-    let tiles = tile::solve(device, batch.shape.head_dim, batch.shape.dtype);
-    let options = PackOptions::default();
-    run(&PackInput { batch, tree, device, tiles: &tiles, max_rows, fixed_tile: None, options: &options, explain: true })
-}
-
 /// Price of the scheduler's packing, proved to be a packing, and whether the search was cut short.
 fn found(batch: &Batch, tree: &PrefixTree, max_rows: u32) -> (u64, super::Price, bool) {
-    with_input(batch, tree, max_rows, |input| {
+    with_input(batch, tree, ("h200-sxm", Some(max_rows)), |input| {
         let packing = MinTraffic.pack(input).unwrap();
         coverage(batch, &packing).unwrap();
         let last = packing.decisions.records.last().unwrap();
@@ -75,7 +67,7 @@ fn found(batch: &Batch, tree: &PrefixTree, max_rows: u32) -> (u64, super::Price,
 
 /// The same of the best packing that keeps the queries of a child together.
 fn found_of_whole_children(batch: &Batch, tree: &PrefixTree, max_rows: u32) -> (u64, super::Price) {
-    with_input(batch, tree, max_rows, |input| {
+    with_input(batch, tree, ("h200-sxm", Some(max_rows)), |input| {
         let price = price(input);
         let packing = whole_children::below(input, price, u64::MAX).unwrap();
         coverage(batch, &packing).unwrap();
