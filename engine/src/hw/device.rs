@@ -139,11 +139,12 @@ pub struct SimConstants {
     /// From asking for the partials of one trip to having them added up, where `merge_kernel` is known.
     #[serde(default)]
     pub merge_trip: Nanos,
-    /// The same in a persistent worker, which has fewer warps and registers for it; 0 where it takes as long.
+    /// The same in a persistent worker by itself, which has fewer warps and registers for it; 0 where it takes as long. While
+    /// all lanes are busy, a trip takes `loaded_latency` instead of `sim.idle_latency`.
     #[serde(default)]
     pub worker_merge_trip: Nanos,
-    /// What a persistent worker takes from its partials to the first trip of a merge: a barrier, the count of those that
-    /// arrived, and another barrier.
+    /// What a persistent worker's task takes longer where its queries have other partials, whether it merges or not: a
+    /// barrier, the count of those that arrived, and another barrier.
     #[serde(default)]
     pub worker_arrival: Nanos,
     /// From a persistent worker's place on an SM to its first load; 0 where it is as for other CTAs.
@@ -153,7 +154,7 @@ pub struct SimConstants {
     /// `l2_useful_fraction` of L2 holds is written back, so a larger L2 slows a cold run by up to that many bytes.
     #[serde(default)]
     pub cold_write_back: f64,
-    /// From the end of a persistent worker's task to the first load of its next one.
+    /// From the end of a persistent worker's task to the first tile of its next one, which came while that ended.
     pub queue_pop: Nanos,
     /// Joining two streams with an event before the merge.
     pub stream_join: Nanos,

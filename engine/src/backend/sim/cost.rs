@@ -123,6 +123,8 @@ pub(super) struct DecodeCta {
     pub(super) sm_step: Option<f64>,
     /// Whether its heads are KV heads or query heads.
     pub(super) order: CtaOrder,
+    /// Whether its first tiles were fetched while the task before it on its worker ended.
+    pub(super) ahead: bool,
 }
 
 /// The least time of a step of the lean kernel over that at head dimension 128: QK and PV have a product for every 16 dimensions, and the
@@ -236,7 +238,16 @@ impl CostModel<'_> {
         if on == RunsOn::Lean {
             let chain = kernel.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
             let in_flight = kernel.in_flight.as_f64();
-            return DecodeCta { tile, heads, in_flight, chain, fetch: Fetch::UNKNOWN, sm_step: None, order };
+            return DecodeCta {
+                tile,
+                heads,
+                in_flight,
+                chain,
+                fetch: Fetch::UNKNOWN,
+                sm_step: None,
+                order,
+                ahead: false,
+            };
         }
         let (chain, fetch) = match kernel.chain {
             Some(chain) => (chain.as_f64(), Fetch::of(self.shape, tile, heads)),
@@ -245,7 +256,7 @@ impl CostModel<'_> {
         let small = if self.shape.block_size < LARGE_BLOCK { SMALL_COPY } else { 0.0 };
         let copies = small * f64::from(tile.n * self.shape.head_dim) / 128.0;
         let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
-        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, fetch, sm_step, order }
+        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, fetch, sm_step, order, ahead: false }
     }
 
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
@@ -260,6 +271,7 @@ impl CostModel<'_> {
             fetch: Fetch::UNKNOWN,
             sm_step: None,
             order: CtaOrder::HeadFastest,
+            ahead: false,
         };
         let Some(lean) = own else {
             return DecodeCta { in_flight: self.tile_bytes(pack.tile.n), chain: 0.0, ..alone };
@@ -313,20 +325,22 @@ impl CostModel<'_> {
             None => (self.compute(tile, heads, steps_of_rows, tensor), tensor),
         };
         // One K and one V tile are fetched a step, each a latency at least.
-        let memory = (loaded / in_flight * latency).max(latency);
+        let first_tile = if cta.ahead { 0.0 } else { latency };
+        let further = (loaded / in_flight * latency - latency).max(0.0);
+        let memory = first_tile + further;
         let unchained = memory.max(compute);
         let time = unchained.max(longer(steps_of_rows * cta.chain, cta.fetch.time(pack.tokens.0, steps)));
         // A ring of tiles is filled while tiles are computed, so memory is waited for only as far as it takes longer; with
-        // one buffer each tile is.
+        // one buffer each tile is. What was fetched ahead came through the same memory.
         let ring = in_flight > tile_bytes;
-        let waits = Waits { l2: 0.0, hbm: if ring { memory } else { time } };
+        let waits = Waits { l2: 0.0, hbm: if ring { (latency + further).min(time) } else { time } };
         let share = f64::from(heads) / f64::from(all_heads);
         let q = self.shape.query_bytes().as_f64() * share * f64::from(pack.queries_len);
         let dram_write = written * share;
         MainLoop {
             time,
             unchained,
-            first_tile: latency.min(time),
+            first_tile: first_tile.min(time),
             dram_read: loaded * (1.0 - hit) + q,
             dram_write,
             moved: loaded + q + dram_write,
@@ -413,6 +427,11 @@ impl CostModel<'_> {
     /// From a CTA's last tile to its end, ns: `written` bytes and what else there is to do.
     pub(super) fn epilogue(&self, written: f64) -> f64 {
         self.device.sim.cta_epilogue.as_f64() + self.store(written)
+    }
+
+    /// From a worker's last tile to the end of its task, ns. Where its queries have other partials it counts its own in.
+    pub(super) fn worker_epilogue(&self, written: f64, arrives: bool) -> f64 {
+        self.epilogue(written) + if arrives { self.device.sim.worker_arrival.as_f64() } else { 0.0 }
     }
 
     /// Writing so many bytes, ns.

@@ -85,14 +85,14 @@ impl CostModel<'_> {
     }
 
     /// What a worker that stays on its SM merges: for each (query, KV head) of `heads_of_cta` heads, its partials. The
-    /// fraction `hit` of them is found in L2.
+    /// fraction `hit` of them is found in L2, while the part `busy` of all lanes has work.
     ///
     /// The warps that compute rows merge them, so the rows of a query that has none of theirs leave the other warps idle.
-    pub(super) fn inline_merge(&self, merged: &[u32], cta: (Tile, u32), hit: f64) -> MainLoop {
+    pub(super) fn inline_merge(&self, merged: &[u32], cta: (Tile, u32), (hit, busy): (f64, f64)) -> MainLoop {
         let (tile, heads_of_cta) = cta;
         let heads = f64::from(self.shape.kv_heads);
         let partial = self.shape.partial_bytes_as(PartialForm::Native).as_f64() / heads;
-        let loaded: f64 = merged.iter().map(|partials| partial * f64::from(*partials)).sum();
+        let read: f64 = merged.iter().map(|partials| partial * f64::from(*partials)).sum();
         let trips = match self.device.merge_kernel {
             Some(kernel) => {
                 let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
@@ -111,8 +111,8 @@ impl CostModel<'_> {
         let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
         let sim = &self.device.sim;
         let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip() };
-        let merging = Self::merging(loaded, Bytes(written as u64), (trips, trip), hit);
-        let arrival = sim.worker_arrival.as_f64();
-        MainLoop { time: merging.time + arrival, unchained: merging.unchained + arrival, ..merging }
+        let loaded = (self.device.loaded_latency.as_f64() - sim.idle_latency.as_f64()).max(0.0);
+        let trip = Nanos((trip.as_f64() + busy * loaded).round() as u64);
+        Self::merging(read, Bytes(written as u64), (trips, trip), hit)
     }
 }

@@ -22,7 +22,7 @@ use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, LONGEST_RUN, Span};
 use crate::error::Result;
 use crate::plan::{CtaRole, Dispatch, LaunchKind, LaunchPlan, PlannedPack};
-use crate::units::{Nanos, PackIdx};
+use crate::units::{Nanos, PackIdx, QueryIdx};
 use crate::workload::PartialForm;
 
 /// Events between two looks at the cancel flag.
@@ -52,6 +52,8 @@ struct Cta {
     written: f64,
     /// It has ended its task, and merges what that completed.
     merging: bool,
+    /// It began when its worker had ended another task.
+    follows: bool,
 }
 
 /// A launch while it runs.
@@ -66,6 +68,8 @@ struct Progress {
     joined: bool,
     /// Workers still to place, for a persistent launch.
     workers: u32,
+    /// CTAs of it that the GPU holds.
+    lanes: u32,
     /// The most partials with which a task begins where they are complete (`MergeKernel::folds`).
     fold: u32,
     /// What is left to take by ticket, for a hybrid launch.
@@ -111,6 +115,8 @@ pub(super) struct Simulation<'a> {
     merged: Vec<u32>,
     /// Bytes that each pack writes over all heads: partials where something is merged, else outputs.
     written: Vec<f64>,
+    /// Whether queries of a pack have other partials too.
+    arrives: Vec<bool>,
     /// [`Self::through`] when a pack was last written, and the pack of each slot.
     stored: Vec<f64>,
     pack_of_slot: Vec<PackIdx>,
@@ -150,6 +156,7 @@ impl<'a> Simulation<'a> {
             desks: FxHashMap::default(),
             merged,
             written: written(plan),
+            arrives: arrives(plan),
             stored: vec![0.0; plan.packs.len()],
             pack_of_slot: plan.packs_of_slots(),
             arrived: vec![0.0; missing.len()],
@@ -185,6 +192,7 @@ impl<'a> Simulation<'a> {
             done: 0,
             joined,
             workers,
+            lanes: all,
             fold,
             waiting_for: 0,
             ready: 0.0,
@@ -308,7 +316,7 @@ impl<'a> Simulation<'a> {
 
     /// Gives the next CTA of a launch, or the first task of a worker, its lane.
     fn begin_cta(&mut self, launch: u32, place: (usize, u32), footprint: Footprint, begin: f64) {
-        self.begin_task(launch, place, footprint, begin, self.prologue(launch as usize));
+        self.begin_task(launch, place, footprint, begin, (self.prologue(launch as usize), false));
     }
 
     fn begin_task(
@@ -317,7 +325,7 @@ impl<'a> Simulation<'a> {
         (sm, lane): (usize, u32),
         footprint: Footprint,
         begin: f64,
-        until_loads: Nanos,
+        (until_loads, follows): (Nanos, bool),
     ) {
         let progress = &mut self.progress[launch as usize];
         let kind = self.plan.launches[launch as usize].kind;
@@ -347,7 +355,7 @@ impl<'a> Simulation<'a> {
             loop_end: Nanos::ZERO,
             end: Nanos::ZERO,
         };
-        let cta = Cta { span, sm, footprint, first_tile: begin, running: 0, written: 0.0, merging: false };
+        let cta = Cta { span, sm, footprint, first_tile: begin, running: 0, written: 0.0, merging: false, follows };
         let slot = self.store(cta);
         self.at(begin + until_loads.as_f64(), Event::Loads(slot));
     }
@@ -415,7 +423,7 @@ impl<'a> Simulation<'a> {
             let begin = self.now.ceil() + 1.0;
             // The worker is set up, and asks for its next task while it is at this one.
             let until_loads = self.until_next_loads(launch);
-            self.begin_task(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin, until_loads);
+            self.begin_task(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin, (until_loads, true));
         } else {
             self.leave(launch, &cta);
         }
@@ -440,6 +448,12 @@ impl<'a> Simulation<'a> {
         });
         self.start_dependents(launch, Until::Done, progress.end);
     }
+}
+
+/// Whether queries of each pack have other partials too.
+fn arrives(plan: &LaunchPlan) -> Vec<bool> {
+    let partial = |query: &QueryIdx| plan.merge.of(*query).len() > 1;
+    (0..plan.packs.len()).map(|pack| plan.queries_of(PackIdx(pack as u32)).iter().any(partial)).collect()
 }
 
 /// Bytes that each pack writes, over all heads.

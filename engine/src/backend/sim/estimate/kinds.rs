@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::backend::sim::cost::{CostModel, MainLoop};
+use crate::backend::sim::cost::{CostModel, DecodeCta, MainLoop};
 use crate::backend::sim::estimate::alike::{Alike, Class};
 use crate::backend::sim::estimate::least::written_back;
 use crate::backend::sim::limits::Limits;
@@ -214,9 +214,15 @@ fn decode_kind(
         return Kind::new(at, (0.0, kernel.item.as_f64() + further), &work, limits);
     }
     let heads = plan.run_of_heads(launch, class.first);
-    let work = model.main_loop(pack, &model.cta(pack, heads, launch.order, on), hit, written);
-    let begin = if launch.kind.is_persistent() { sim.queue_pop } else { sim.cta_prologue };
-    Kind::new(at, (begin.as_f64(), model.epilogue(work.dram_write)), &work, limits)
+    let ahead = launch.kind.is_persistent();
+    let cta = DecodeCta { ahead, ..model.cta(pack, heads, launch.order, on) };
+    let work = model.main_loop(pack, &cta, hit, written);
+    let (begin, end) = if ahead {
+        (sim.queue_pop, model.worker_epilogue(work.dram_write, class.merged > 0))
+    } else {
+        (sim.cta_prologue, model.epilogue(work.dram_write))
+    };
+    Kind::new(at, (begin.as_f64(), end), &work, limits)
 }
 
 /// What the first CTAs of a launch take more than those that follow on their SMs, ns: workers are set up by then, and
@@ -224,7 +230,7 @@ fn decode_kind(
 fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
     let sim = &model.device.sim;
     if kind.is_persistent() {
-        model.prologue(kind).as_f64() - sim.queue_pop.as_f64()
+        model.prologue(kind).as_f64() - sim.queue_pop.as_f64() + sim.idle_latency.as_f64()
     } else if kind.is_merge() {
         (sim.cta_prologue + sim.cta_epilogue).as_f64() - sim.idle_latency.as_f64()
     } else {

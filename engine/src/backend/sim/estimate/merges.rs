@@ -38,7 +38,7 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     let mut of_pack = vec![0.0; plan.packs.len()];
     let merging = |partials: usize, pack: &PlannedPack, queries: usize| {
         let heads = pack.heads.max(1);
-        model.inline_merge(&vec![partials as u32; queries * heads as usize], (pack.tile, heads), 1.0).time
+        model.inline_merge(&vec![partials as u32; queries * heads as usize], (pack.tile, heads), (1.0, 1.0)).time
     };
     // What a whole pack of a kind takes to merge its queries of so many partials.
     let mut known: FxHashMap<(u32, usize), f64> = FxHashMap::default();

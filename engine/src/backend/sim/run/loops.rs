@@ -1,7 +1,7 @@
 //! Main loops of CTAs: what each computes, when it begins, and when its CTA goes on to its epilogue.
 
 use super::{Cta, Event, Simulation};
-use crate::backend::sim::cost::MainLoop;
+use crate::backend::sim::cost::{DecodeCta, MainLoop};
 use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::plan::{CtaWork, Launch, LaunchKind};
@@ -9,7 +9,7 @@ use crate::units::Nanos;
 
 impl Simulation<'_> {
     pub(super) fn start_main_loop(&mut self, slot: u32) {
-        let Cta { span, sm, .. } = self.ctas[slot as usize];
+        let Cta { span, sm, follows, .. } = self.ctas[slot as usize];
         let launch = &self.plan.launches[span.launch as usize];
         let works = if let Some(merging) = self.merge_loop(launch.kind, span.cta) {
             [Some((Pace::Streams, merging)), None]
@@ -17,7 +17,7 @@ impl Simulation<'_> {
             let work = self.plan.work_of(launch, span.cta);
             let prefill = work.as_ref().and_then(|work| self.prefill_loop(launch, work));
             let on = self.runs_on[span.launch as usize];
-            let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work, on));
+            let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work, (on, follows)));
             [prefill.map(|work| (Pace::Computes, work)), decode.map(|work| (self.pace(&work), work))]
         };
         let first = works.iter().flatten().map(|(_, work)| work.first_tile).fold(f64::INFINITY, f64::min);
@@ -60,7 +60,7 @@ impl Simulation<'_> {
     }
 
     /// The decodes of a CTA together.
-    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork<'_>, on: RunsOn) -> Option<MainLoop> {
+    fn decode_loop(&mut self, launch: &Launch, work: &CtaWork<'_>, (on, follows): (RunsOn, bool)) -> Option<MainLoop> {
         let mut all: Option<MainLoop> = None;
         for decode in work.decodes() {
             let pack = self.plan.pack(decode.pack);
@@ -69,7 +69,10 @@ impl Simulation<'_> {
             let hits: f64 = heads.map(|head| self.l2.touch(decode.pack.at(), head, read)).sum();
             let cta = match launch.kind {
                 LaunchKind::Hybrid(kernel) => self.model.virtual_cta(pack, &kernel),
-                _ => self.model.cta(pack, decode.kv_heads, launch.order, on),
+                _ => {
+                    let ahead = follows && launch.kind.is_persistent();
+                    DecodeCta { ahead, ..self.model.cta(pack, decode.kv_heads, launch.order, on) }
+                }
             };
             let hit = hits / f64::from(decode.kv_heads);
             let written = self.written[decode.pack.at()];
@@ -96,7 +99,7 @@ impl Simulation<'_> {
         cta.span.first_tile = Nanos(cta.first_tile.min(now).round() as u64);
         cta.span.loop_end = Nanos(now.round() as u64);
         let (span, written) = (cta.span, cta.written);
-        let epilogue = self.epilogue(span.launch as usize, written);
+        let epilogue = self.epilogue(&span, written);
         if self.plan.launches[span.launch as usize].kind.is_persistent() {
             self.take_item(span.launch, (span.sm as usize, span.slot), 0);
         }

@@ -10,6 +10,7 @@ use super::{Event, Simulation};
 use crate::backend::sim::cost::MainLoop;
 use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
+use crate::capture::Span;
 use crate::hw::{Device, PrefillResources};
 use crate::plan::{Dispatch, Launch, LaunchKind, LaunchPlan, Strategy};
 use crate::tile::Tile;
@@ -112,7 +113,8 @@ impl Simulation<'_> {
     }
 
     /// From a CTA's last tile to the end of its task, ns.
-    pub(super) fn epilogue(&self, launch: usize, written: f64) -> f64 {
+    pub(super) fn epilogue(&self, span: &Span, written: f64) -> f64 {
+        let launch = span.launch as usize;
         if self.follows_merge(launch) {
             return self.model.store(written);
         }
@@ -123,6 +125,10 @@ impl Simulation<'_> {
         let tile = self.plan.tasks_of(launch).first().map(|task| task.tile);
         match tile.and_then(|tile| self.own_kernel(launch, tile)) {
             Some(kernel) => kernel.item.as_f64(),
+            None if launch.kind.is_persistent() => {
+                let pack = self.plan.decode_at(launch, span.cta).pack;
+                self.model.worker_epilogue(written, self.arrives[pack.at()])
+            }
             None => self.model.epilogue(written),
         }
     }

@@ -64,7 +64,10 @@ impl Simulation<'_> {
         }
         let pack = self.plan.pack(work.pack);
         let tile = self.model.compiled(pack.tile, pack.heads, self.runs_on[span.launch as usize]);
-        (!merged.is_empty())
-            .then(|| self.model.inline_merge(&merged, (tile, work.kv_heads), hits / merged.len() as f64))
+        let busy =
+            (self.ctas.len() - self.free_ctas.len()) as f64 / f64::from(self.progress[span.launch as usize].lanes);
+        (!merged.is_empty()).then(|| {
+            self.model.inline_merge(&merged, (tile, work.kv_heads), (hits / merged.len() as f64, busy.min(1.0)))
+        })
     }
 }
