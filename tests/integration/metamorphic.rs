@@ -207,7 +207,7 @@ fn a_larger_l2_slows_a_run_by_no_more_than_it_has_to_write_back() {
         let clean = on(&base.planned, |device| device.sim.cold_write_back = 0.0);
         (base, time(&larger(&clean)) / time(&clean))
     });
-    assert_within("a larger L2 that is clean", clean, |base| [0.4, if fused(base) { 1.05 } else { 1.004 }]);
+    assert_within("a larger L2 that is clean", clean, |base| [0.4, if fused(base) { 1.05 } else { 1.01 }]);
     let dirty = BASES.iter().map(|base| {
         let device = &base.planned.options.device;
         let written_before = 3.0 * device.l2.as_f64() * device.sim.l2_useful_fraction;
@@ -215,7 +215,7 @@ fn a_larger_l2_slows_a_run_by_no_more_than_it_has_to_write_back() {
         let back = if device.sim.cold_write_back > 0.0 { written_before / rate } else { 0.0 };
         (base, time(&larger(&base.planned)) / (base.time + back))
     });
-    assert_within("a larger L2 with lines to write back", dirty, |base| [0.1, if fused(base) { 1.03 } else { 1.005 }]);
+    assert_within("a larger L2 with lines to write back", dirty, |base| [0.1, if fused(base) { 1.03 } else { 1.01 }]);
 }
 
 /// What a request more may save, by the way in which a scheduler cuts long KV.
@@ -233,7 +233,7 @@ fn least_with_one_more(base: &Base) -> f64 {
         // Packs with more rows than their tile take turns on one CTA per SM, and one more moves the turns.
         "deft" => 0.94,
         _ if fused(base) => 0.94,
-        _ => 0.99,
+        _ => 0.98,
     }
 }
 
@@ -283,7 +283,7 @@ fn order_bounds(base: &Base) -> [f64; 2] {
     match (base.scheduler, base.strategy) {
         ("cascade", Launching::Fused) => [0.65, 1.15],
         // Few long packs of one tile, in the order in which their nodes come.
-        ("pat-fixed", Launching::Fused) => [0.8, 1.25],
+        ("pat-fixed", Launching::Fused) => [0.75, 1.3],
         // Two CTAs share an SM, so a long request that comes last runs with others waiting no more: a tail.
         ("query-centric" | "vllm-cascade-rule", _) => [0.7, 1.45],
         // Requests in the order of the batch: a long one at the end makes a tail.

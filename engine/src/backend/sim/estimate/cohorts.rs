@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use crate::backend::sim::estimate::kinds::{Kind, Kinds, Order};
-use crate::backend::sim::limits::Limits;
+use crate::backend::sim::limits::{Limits, given};
 use crate::backend::sim::run::order::{Until, gap_before, host_time, predecessors};
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
@@ -304,7 +304,7 @@ impl<'a> Cohorts<'a> {
             let of = |kind: &u32| Drawn::of(&self.kinds[*kind as usize], &self.running[*kind as usize], local, stretch);
             self.active.iter().map(of).fold(Drawn::default(), Drawn::plus)
         };
-        let most = self.limits.hbm / (1.0 + write_back);
+        let most = given(drawn(1.0).fabric, self.limits.hbm / (1.0 + write_back));
         let stretch = near(drawn, most, self.stretch).unwrap_or_else(|| least(|stretch| drawn(stretch).fabric, most));
         let read = drawn(stretch).read;
         self.stretch = stretch;

@@ -17,12 +17,11 @@ pub(super) struct LastMerges {
     pub(super) held: f64,
 }
 
-/// The most partials with which a task of the persistent launch begins where they are complete.
-fn folds(model: &CostModel<'_>, kinds: &Kinds) -> u32 {
-    let Some(launch) = kinds.of_pack.first().map(|kind| kinds.all[*kind as usize].launch) else { return 0 };
+/// Tasks of the persistent launch, and the workers that the GPU holds for them.
+fn tasks_and_workers(kinds: &Kinds) -> (f64, f64) {
+    let Some(launch) = kinds.of_pack.first().map(|kind| kinds.all[*kind as usize].launch) else { return (0.0, 1.0) };
     let tasks: f64 = kinds.all.iter().filter(|kind| kind.launch == launch).map(|kind| kind.ctas).sum();
-    let workers = (1.0 / kinds.orders[launch as usize].share).round();
-    model.device.merge_kernel.map_or(0, |kernel| kernel.folds(tasks.round() as u32, workers as u32))
+    (tasks.round(), (1.0 / kinds.orders[launch as usize].share).round())
 }
 
 /// Adds to each kind the merges that its CTAs do in the mean, and gives those that end the run.
@@ -32,16 +31,20 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     }
     let arrivals = Arrivals::of(plan, kinds);
     let pack_of_slot = plan.packs_of_slots();
-    let fold = folds(model, kinds);
+    let (tasks, workers) = tasks_and_workers(kinds);
+    // The most partials with which a task begins where they are complete.
+    let fold = model.device.merge_kernel.map_or(0, |kernel| kernel.folds(tasks as u32, workers as u32));
+    let busy = (tasks / workers).min(1.0);
     let heads = f64::from(plan.shape.kv_heads);
     let (mut sums, mut most) = (vec![0.0; kinds.all.len()], vec![0.0_f64; kinds.all.len()]);
     let mut of_pack = vec![0.0; plan.packs.len()];
-    let merging = |partials: usize, pack: &PlannedPack, queries: usize| {
+    let merging = |partials: usize, pack: &PlannedPack, busy: f64| {
+        let queries = pack.queries_len as usize;
         let heads = pack.heads.max(1);
-        model.inline_merge(&vec![partials as u32; queries * heads as usize], (pack.tile, heads), (1.0, 1.0)).time
+        model.inline_merge(&vec![partials as u32; queries * heads as usize], (pack.tile, heads), (1.0, busy)).time
     };
     // What a whole pack of a kind takes to merge its queries of so many partials.
-    let mut known: FxHashMap<(u32, usize), f64> = FxHashMap::default();
+    let mut known: FxHashMap<(u32, usize), [f64; 2]> = FxHashMap::default();
     for query in plan.merge.merged_queries() {
         let partials = plan.merge.of(query).len();
         let packs = plan.merge.of(query).iter().map(|slot| pack_of_slot[*slot as usize]);
@@ -51,13 +54,15 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
             continue;
         }
         let pack = plan.pack(last);
-        let whole =
-            *known.entry((kind as u32, partials)).or_insert_with(|| merging(partials, pack, pack.queries_len as usize));
+        // While other lanes have work, and when it is the last that has any.
+        let [whole, last_whole] = *known
+            .entry((kind as u32, partials))
+            .or_insert_with(|| [busy, 0.0].map(|busy| merging(partials, pack, busy)));
         let ctas = heads / f64::from(pack.heads.max(1));
         let of_query = whole / f64::from(pack.queries_len.max(1));
         of_pack[last.at()] += of_query;
         sums[kind] += of_query * ctas;
-        most[kind] = most[kind].max(whole);
+        most[kind] = most[kind].max(last_whole);
     }
     for ((kind, sum), most) in kinds.all.iter_mut().zip(sums).zip(&mut most) {
         kind.merging = sum / kind.ctas.max(1.0);

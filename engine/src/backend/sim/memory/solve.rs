@@ -1,7 +1,7 @@
 //! The speeds of all SMs: φ, the limit that binds, and what follows from it.
 
 use super::{Fluid, Group, LANES, Rates, larger, smaller};
-use crate::backend::sim::limits::Limits;
+use crate::backend::sim::limits::{Limits, given};
 
 impl Fluid {
     /// Finds φ, and with it speeds, rates and the next completion.
@@ -10,7 +10,7 @@ impl Fluid {
             return self.solve_shared();
         }
         let totals = self.totals();
-        let hbm = self.hbm();
+        let hbm = given(totals.alone, self.hbm());
         let phi = if totals.exposed && totals.fabric * totals.slowest > hbm {
             // Every SM could go faster than its share, so all go at φ.
             hbm / totals.fabric
@@ -90,6 +90,7 @@ impl Fluid {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     fabric: [f64; LANES],
+    alone: [f64; LANES],
     inverse: [f64; LANES],
     lowest: [f64; LANES],
     fabric_exposed: f64,
@@ -99,6 +100,7 @@ pub(super) struct Scan {
 impl Scan {
     pub(super) const NONE: Self = Self {
         fabric: [0.0; LANES],
+        alone: [0.0; LANES],
         inverse: [1.0; LANES],
         lowest: [f64::INFINITY; LANES],
         fabric_exposed: 0.0,
@@ -108,6 +110,7 @@ impl Scan {
     fn add(&mut self, group: &Group) {
         for lane in 0..LANES {
             self.fabric[lane] += group.fabric[lane];
+            self.alone[lane] += group.fabric[lane] * group.local[lane];
             self.inverse[lane] = larger(self.inverse[lane], group.inverse_local[lane]);
             self.lowest[lane] = smaller(self.lowest[lane], group.local_exposed[lane]);
             // In the order in which `fill` adds them up.
@@ -120,6 +123,7 @@ impl Scan {
         Totals {
             exposed: self.exposed,
             fabric: self.fabric.iter().sum(),
+            alone: self.alone.iter().sum(),
             fabric_exposed: self.fabric_exposed,
             lowest: self.lowest.into_iter().fold(f64::INFINITY, smaller),
             slowest: 1.0 / self.inverse.into_iter().fold(1.0, f64::max),
@@ -133,6 +137,8 @@ struct Totals {
     /// Whether every SM waits for memory all its time.
     exposed: bool,
     fabric: f64,
+    /// The same were each SM by itself.
+    alone: f64,
     /// What draws on the fabric at φ, by φ, where all are slower than they could be.
     fabric_exposed: f64,
     /// The least φ from which on some SM is no faster.

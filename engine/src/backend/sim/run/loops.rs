@@ -67,12 +67,11 @@ impl Simulation<'_> {
             let read = self.dram_bytes + self.fluid.unsettled_read(self.now);
             let heads = decode.kv_head..decode.kv_head + decode.kv_heads;
             let hits: f64 = heads.map(|head| self.l2.touch(decode.pack.at(), head, read)).sum();
-            let cta = match launch.kind {
-                LaunchKind::Hybrid(kernel) => self.model.virtual_cta(pack, &kernel),
-                _ => {
-                    let ahead = follows && launch.kind.is_persistent();
-                    DecodeCta { ahead, ..self.model.cta(pack, decode.kv_heads, launch.order, on) }
-                }
+            let cta = if let LaunchKind::Hybrid(kernel) = launch.kind {
+                self.model.virtual_cta(pack, &kernel)
+            } else {
+                let ahead = follows && launch.kind.is_persistent();
+                DecodeCta { ahead, ..self.model.cta(pack, decode.kv_heads, launch.order, on) }
             };
             let hit = hits / f64::from(decode.kv_heads);
             let written = self.written[decode.pack.at()];

@@ -64,10 +64,11 @@ impl Simulation<'_> {
         }
         let pack = self.plan.pack(work.pack);
         let tile = self.model.compiled(pack.tile, pack.heads, self.runs_on[span.launch as usize]);
-        let busy =
-            (self.ctas.len() - self.free_ctas.len()) as f64 / f64::from(self.progress[span.launch as usize].lanes);
-        (!merged.is_empty()).then(|| {
-            self.model.inline_merge(&merged, (tile, work.kv_heads), (hits / merged.len() as f64, busy.min(1.0)))
-        })
+        // With nothing left to take, lanes fall idle while the last of them merge.
+        let progress = &self.progress[span.launch as usize];
+        let left = progress.ctas.len() as u32 - progress.taken;
+        let busy = (f64::from(left) / f64::from(progress.lanes)).min(1.0);
+        (!merged.is_empty())
+            .then(|| self.model.inline_merge(&merged, (tile, work.kv_heads), (hits / merged.len() as f64, busy)))
     }
 }
