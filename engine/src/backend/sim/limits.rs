@@ -98,3 +98,27 @@ impl Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_gives_more_the_more_is_asked_for_and_never_more_than_it_has() {
+        const LIMIT: f64 = 4_600.0;
+        let mut before = 0.0;
+        for step in 1..=1_000 {
+            let demand = LIMIT * f64::from(step) / 100.0;
+            let now = given(demand, LIMIT);
+            assert!(now > before && now <= demand.min(LIMIT), "{now} of {demand} after {before}");
+            before = now;
+        }
+        assert!(before > 0.999 * LIMIT, "ten times the limit gives {before}");
+        // Light loads are served whole, and what follows them begins there.
+        let light = LIGHT * LIMIT;
+        assert!((given(light, LIMIT) / light - 1.0).abs() < 1e-3);
+        // At the limit, where a hard one would give all.
+        let at_limit = given(LIMIT, LIMIT) / LIMIT;
+        assert!((at_limit - 0.5_f64.powf(1.0 / 6.0)).abs() < 1e-12, "{at_limit}");
+    }
+}

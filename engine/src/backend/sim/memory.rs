@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! speed of an SM = min(1, SM bandwidth / its demand, tensor rate / its demand, φ / e)
-//! φ: the largest at which all SMs together draw no more than HBM and L2 give
+//! φ: the largest at which all SMs together draw no more than HBM and L2 give, which near their limit is less (`limits`)
 //! e: part of its time that memory would take alone; what computes all the time is not stretched
 //! ```
 //!
