@@ -228,11 +228,13 @@ fn least_with_one_more(base: &Base) -> f64 {
         // Another number of splits for all: see the test of query-centric.
         "query-centric" | "vllm-cascade-rule" => 0.5,
         "cascade" if fused(base) => 0.65,
+        _ if fused(base) => 0.94,
         // The smallest chunk of a level that fits may be a shorter one.
         "cascade" => 0.93,
         // Packs with more rows than their tile take turns on one CTA per SM, and one more moves the turns.
         "deft" => 0.94,
-        _ if fused(base) => 0.94,
+        // Cut for one kernel for all, packs fill the waves of kernels in a row better or worse as they come.
+        "min-time" => 0.92,
         _ => 0.98,
     }
 }

@@ -5,14 +5,16 @@
 //! from HBM; so does a partial that the merge reads, but it is written to HBM first.
 //!
 //! **Cuts.** Lanes take the packs from a queue, longest first, each CTA with the time that its like takes
-//! alone ([`Lanes`]). With `E` the end of the last one, and `B` the time that the memory system needs for all bytes,
+//! alone ([`Lanes`]). With `n(p)` of `N` lanes that have more than `p` to do, and `B` the time that the memory system needs
+//! for all bytes, `r = B / mean load` is what all lanes together ask of it, and
 //!
 //! ```text
-//! T(limits) = max(E, B) + merge of all on all lanes + merge of the last CTA       packs beyond a limit cut into equal pieces
+//! E         = ∫ max(1, r · n(p) / N) dp  +  what the last lane is late       memory gives the more the fewer lanes are left
+//! T(limits) = E + merge of all on all lanes + merge of the last CTA          packs beyond a limit cut into equal pieces
 //! ```
 //!
-//! More pieces make `E` smaller, and `B` and the merges longer: each piece begins and ends once more, and each of its
-//! queries has a partial more to write, read and merge. The last CTA of a query's merges it, and a pack of many
+//! More pieces make the last lanes end earlier, and `B` and the merges longer: each piece begins and ends once more, and
+//! each of its queries has a partial more to write, read and merge. The last CTA of a query's merges it, and a pack of many
 //! queries merges them one after another. So the packs that requests end with have a limit of their own, up to three times
 //! the other, with which they arrive last. The least T over the candidates decides, and between packs with partials
 //! and one pack a query.
@@ -23,15 +25,15 @@
 //! ends last merges its queries.
 //!
 //! Worked number, H200 at 32/8, configuration 1 of PAT, ten requests whose 416 tokens follow on a shared
-//! run of 4,096: eight pieces of the run end after 12.9 µs and two of each leaf after 13.9, HBM needs 12.9, and
-//! the ten partials of a request are merged in 3.8, 17.9 in all with a lane's share; sixteen and three pieces end
-//! by 10.7, and merge 19 partials in 7.1. Measured with the launch: 23.3 and 25.2.
+//! run of 4,096: eight pieces of the run and two of each leaf end after 15.2 µs, where HBM alone needs 13.6, and the ten
+//! partials of a request are merged in 4.3 with a lane's share, 19.5 in all; sixteen and three pieces end by 15.7, and merge
+//! 19 partials in 8.1. Measured with the launch: 23.3 and 25.2.
 
 use std::cmp::Reverse;
 
 use crate::decision::{Choice, Considered, Decision, RuleConstant, Subject};
 use crate::error::Result;
-use crate::pack::min_traffic::lanes::{Lanes, Limit, Makespan};
+use crate::pack::min_traffic::lanes::{Again, Lanes, Limit, Makespan};
 use crate::pack::min_traffic::narrow::narrowed;
 use crate::pack::min_traffic::search::Price;
 use crate::pack::min_traffic::{searched, without_partials};
@@ -66,12 +68,12 @@ impl Scheduler for MinTime {
     }
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
-        let shared = narrower(input, Way::of(input, searched(input, price(input), &[]).0));
+        let shared = narrower(input, Way::of(input, searched(input, price(input), &[]).0, Again::Together));
         let most = GAIN * shared.makespan.total();
         if reading_without_partials(input) >= most {
             return Ok(cut(input, shared));
         }
-        let alone = Way::of(input, without_partials(input));
+        let alone = Way::of(input, without_partials(input), Again::Apart);
         let take_alone = alone.makespan.total() < most;
         Ok(cut(input, if take_alone { alone } else { shared }))
     }
@@ -80,7 +82,7 @@ impl Scheduler for MinTime {
 /// The way with packs of few tokens in flatter tiles, where that takes less time.
 fn narrower<'a>(input: &PackInput<'a>, way: Way<'a>) -> Way<'a> {
     let Some(packing) = narrowed(input, &way.packing) else { return way };
-    let narrower = Way::of(input, packing);
+    let narrower = Way::of(input, packing, Again::Together);
     if narrower.makespan.total() < way.makespan.total() { narrower } else { way }
 }
 
@@ -93,8 +95,8 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn of(input: &PackInput<'a>, packing: Packing) -> Self {
-        let lanes = Lanes::new(input, &packing);
+    fn of(input: &PackInput<'a>, packing: Packing, again: Again) -> Self {
+        let lanes = Lanes::new(input, &packing, again);
         let (limit, makespan) = best_limit(&lanes);
         Self { packing, lanes, limit, makespan }
     }
