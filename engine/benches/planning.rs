@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use engine::session::{PlanOptions, Planned, best_plan_time, plan_spec};
+use engine::session::{Auto, PlanOptions, Planned, best_plan_time, plan_spec};
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec};
 
 fn chain(levels: &[(u32, u64)]) -> BatchSpec {
@@ -25,6 +25,12 @@ fn planned(spec: &BatchSpec, scheduler: &str) -> Option<Planned> {
     plan_spec(spec, &options).ok()
 }
 
+/// By whichever scheduler and strategy is expected to be the fastest.
+fn chosen(spec: &BatchSpec) -> Option<Planned> {
+    let device = engine::hw::builtin().first()?;
+    plan_spec(spec, &PlanOptions { auto: Auto::BOTH, explain: false, ..PlanOptions::new(device) }).ok()
+}
+
 fn replan(planned: &Planned) -> Duration {
     best_plan_time(planned, 1).unwrap_or(Duration::MAX)
 }
@@ -39,6 +45,9 @@ fn planning(criterion: &mut Criterion) {
         for scheduler in engine::pack::schedulers() {
             let Some(planned) = planned(spec, scheduler.name()) else { continue };
             group.bench_function(BenchmarkId::new(scheduler.name(), name), |bencher| bencher.iter(|| replan(&planned)));
+        }
+        if let Some(planned) = chosen(spec) {
+            group.bench_function(BenchmarkId::new("auto", name), |bencher| bencher.iter(|| replan(&planned)));
         }
     }
     group.finish();

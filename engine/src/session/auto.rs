@@ -85,7 +85,7 @@ struct Ways {
     by: By,
     timed: Vec<Way>,
     refused: Vec<Pair>,
-    /// Those that launch the same as another.
+    /// Those that have the packs of another, or launch the same.
     same: Vec<Pair>,
     /// Those that are not among so many best ones: what they take at least is more than these take.
     slower: Vec<Pair>,
@@ -349,7 +349,7 @@ impl Ways {
         let mut text = String::new();
         for (pairs, why) in [
             (&self.refused, "cannot run this batch on this device"),
-            (&self.same, "would launch the same as another"),
+            (&self.same, "have the packs of another, or would launch the same"),
             (&self.slower, "take longer at least than these, for their bytes or their CTAs alone"),
         ] {
             if !pairs.is_empty() {

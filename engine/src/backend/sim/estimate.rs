@@ -23,11 +23,11 @@ mod least;
 mod merges;
 
 pub use alike::Alike;
+pub use kinds::Kinds;
 pub use least::least_of_reading;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::cohorts::Cohorts;
-use crate::backend::sim::estimate::kinds::Kinds;
 use crate::backend::sim::limits::Limits;
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
@@ -55,6 +55,17 @@ impl<'a> Pricing<'a> {
         let limits = Limits::of(device, plan);
         let kinds = Kinds::of(plan, alike, &model, &limits)?;
         Some(Self { plan, model, limits, kinds })
+    }
+
+    /// Of a plan whose queue has another order by now than when its kinds were found.
+    pub fn of_order(plan: &'a LaunchPlan, mut kinds: Kinds, device: &'a Device) -> Self {
+        kinds.order_again(plan);
+        Self { plan, model: CostModel { device, shape: &plan.shape }, limits: Limits::of(device, plan), kinds }
+    }
+
+    /// What CTAs the plan has, whatever their order.
+    pub fn into_kinds(self) -> Kinds {
+        self.kinds
     }
 
     /// The time of the plan with cold L2; nothing where it is seen to be more than `most` before it is known.

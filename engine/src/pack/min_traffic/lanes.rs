@@ -79,10 +79,10 @@ impl Makespan {
         self.end + self.merge
     }
 
-    /// Whether better cuts could gain 0.5 %: the last lane ends that much later than with all lanes and the
+    /// Whether better cuts could gain a fiftieth: the last lane ends that much later than with all lanes and the
     /// memory system busy throughout.
     pub(super) fn has_tail(&self) -> bool {
-        self.total() > 1.005 * self.lane.max(self.memory)
+        self.total() > 1.02 * self.lane.max(self.memory)
     }
 }
 
@@ -369,6 +369,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const STEP: f64 = 1e-3;
+
     proptest! {
         #[test]
         fn the_queue_is_that_of_single_lanes(
@@ -402,10 +404,11 @@ mod tests {
             lanes.sort_unstable_by(|a, b| b.cmp(a));
             let loads: Vec<Load> = lanes.iter().map(|load| (f64::from(*load), 1.0)).collect();
             let (mut left, mut time) = (loads.iter().map(|load| load.0).collect::<Vec<_>>(), 0.0);
-            const STEP: f64 = 1e-3;
             while !left.is_empty() {
                 let rate = (lanes.len() as f64 / (demand * left.len() as f64)).min(1.0);
-                left.iter_mut().for_each(|left| *left -= rate * STEP);
+                for left in &mut left {
+                    *left -= rate * STEP;
+                }
                 left.retain(|left| *left > 0.0);
                 time += STEP;
             }

@@ -9,18 +9,32 @@
 //! Packs, tiles and slots are the same under each strategy, and most ways are told by what they take at least: only those
 //! that may still be among the best are run by cohorts, and these end as soon as they are too late.
 
+use std::hash::{Hash as _, Hasher as _};
+
+use rustc_hash::FxHasher;
+
 use crate::backend::sim::{Alike, Pricing, least_of_reading};
 use crate::error::Result;
 use crate::hw::Device;
-use crate::pack::{self, Packing};
+use crate::pack::{self, Pack, Packing};
 use crate::plan::{LaunchPlan, Strategy};
 use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
 use crate::session::{Packed, PlanOptions, pack_batch};
+use crate::tile::TileRule;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Batch, PartialForm, PrefixTree};
 
 /// The packs of the best way and its plan.
 pub(super) type Made = (Packing, LaunchPlan);
+
+/// What a way takes.
+enum Priced {
+    Time(Nanos),
+    /// Too long to be among the best.
+    Slower,
+    /// The same, and so do these packs under the strategies that come behind.
+    OthersToo,
+}
 
 impl Ways {
     /// Prices ways of decodes alone.
@@ -30,6 +44,7 @@ impl Ways {
         (alike.auto, alike.explain) = (super::Auto::default(), false);
         // Packs that read too much, whatever their tiles: whose they are, and the rows of the tallest tile.
         let mut too_much: Vec<(&str, u32)> = Vec::new();
+        let mut seen: Vec<(u64, TileRule)> = Vec::new();
         for scheduler in schedulers(batch, options) {
             let pairs = pairs(batch, options, &[scheduler])?;
             let of = pack::find(scheduler)?;
@@ -51,6 +66,13 @@ impl Ways {
                 self.slower.extend(pairs);
                 continue;
             }
+            if let Some(packs) = digest(&packed.packing).map(|packs| (packs, of.tile_rule())) {
+                if seen.contains(&packs) {
+                    self.same.extend(pairs);
+                    continue;
+                }
+                seen.push(packs);
+            }
             let best = self.of_packs(&packed, &tree, pairs)?;
             self.made = best.map(|plan| (packed.packing, plan)).or(self.made.take());
         }
@@ -64,7 +86,8 @@ impl Ways {
         // One kernel for all is the fastest of most large batches, and the others are told by what they take at least.
         let (fused, others): (Vec<Pair>, Vec<Pair>) =
             pairs.into_iter().partition(|pair| pair.strategy == Strategy::Fused);
-        for pair in fused.into_iter().chain(others) {
+        let mut pairs = fused.into_iter().chain(others);
+        while let Some(pair) = pairs.next() {
             if let Err(error) = packed.launch(&mut plan, pair.strategy) {
                 self.refuse(error, [pair])?;
                 continue;
@@ -76,32 +99,43 @@ impl Ways {
             }
             let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree));
             match self.price(packed, &mut plan, alike) {
-                Some(time) => {
+                Priced::Time(time) => {
                     if self.timed.iter().all(|way| time < way.time) {
                         best = Some(plan.clone());
                     }
                     self.timed.push(Way { time, pair });
                 }
-                None => self.slower.push(pair),
+                Priced::Slower => self.slower.push(pair),
+                Priced::OthersToo => {
+                    self.slower.push(pair);
+                    self.slower.extend(pairs);
+                    break;
+                }
             }
             in_series.get_or_insert_with(|| plan.launches.clone());
         }
         Ok(best)
     }
 
-    /// The time of a plan whose queue is still to be put in order; nothing where it cannot be among the best.
-    fn price(&self, packed: &Packed<'_>, plan: &mut LaunchPlan, alike: &Alike) -> Option<Nanos> {
+    /// The time of a plan whose queue is still to be put in order, as far as it can be among the best.
+    fn price(&self, packed: &Packed<'_>, plan: &mut LaunchPlan, alike: &Alike) -> Priced {
         let device = packed.input.device;
         let latest = self.latest();
-        let Some(pricing) = Pricing::of(plan, alike, device) else { return Some(LAST) };
+        let Some(pricing) = Pricing::of(plan, alike, device) else { return Priced::Time(LAST) };
+        if pricing.least_of_others() > latest {
+            return Priced::OthersToo;
+        }
         if pricing.least() > latest {
-            return None;
+            return Priced::Slower;
         }
-        if !plan.launches.iter().any(|launch| launch.kind.is_persistent()) {
-            return pricing.time(latest);
-        }
-        packed.order_queue(plan);
-        Pricing::of(plan, alike, device)?.time(latest)
+        let time = if plan.launches.iter().any(|launch| launch.kind.is_persistent()) {
+            let kinds = pricing.into_kinds();
+            packed.order_queue(plan);
+            Pricing::of_order(plan, kinds, device).time(latest)
+        } else {
+            pricing.time(latest)
+        };
+        time.map_or(Priced::Slower, Priced::Time)
     }
 
     /// The latest time that is still among the best.
@@ -119,6 +153,16 @@ impl Ways {
         let (unique, read) = (kv * self.tree.unique_tokens().0, kv * batch.decode_tokens().0);
         least_of_reading(device, unique, read, Bytes(0)) > self.latest()
     }
+}
+
+/// What packs are whatever their order; nothing where the system prescribes their launches.
+fn digest(packing: &Packing) -> Option<u64> {
+    let of = |pack: &Pack| {
+        let mut hasher = FxHasher::default();
+        (pack.node, pack.blocks_begin, pack.blocks_end, packing.queries_of(pack)).hash(&mut hasher);
+        hasher.finish()
+    };
+    packing.imposed.is_none().then(|| packing.packs.iter().map(of).fold(0, u64::wrapping_add))
 }
 
 /// The least that packs take for their bytes.

@@ -48,7 +48,7 @@ pub(super) struct Order {
 
 /// All kinds of a plan.
 #[derive(Debug)]
-pub(super) struct Kinds {
+pub struct Kinds {
     pub(super) all: Vec<Kind>,
     /// Of each launch.
     pub(super) orders: Vec<Order>,
@@ -86,6 +86,19 @@ impl Kinds {
             kinds.orders.push(Order { runs, share, lead: lead(launch.kind, model) });
         }
         Some(kinds)
+    }
+
+    /// Takes the order of queues from the plan again.
+    pub(super) fn order_again(&mut self, plan: &LaunchPlan) {
+        for (launch, order) in
+            plan.launches.iter().zip(&mut self.orders).filter(|(launch, _)| launch.kind.is_persistent())
+        {
+            order.runs.clear();
+            for pack in plan.packs_of(launch) {
+                let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, *pack));
+                push_run(&mut order.runs, self.of_pack[pack.at()], f64::from(heads));
+            }
+        }
     }
 
     fn attention(

@@ -12,6 +12,7 @@ use crate::backend::sim::estimate::kinds::Kind;
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::run::order::{gap_before, host_time, predecessors};
 use crate::hw::Device;
+use crate::plan::Strategy;
 use crate::units::{Bytes, Nanos};
 
 /// Sums over CTAs, ns.
@@ -38,6 +39,11 @@ impl Sums {
         self.longest = self.longest.max(kind.alone());
     }
 
+    /// Of the memory alone.
+    fn memory(&self) -> f64 {
+        self.hbm.max(self.ports)
+    }
+
     fn time(&self) -> f64 {
         [self.places, self.hbm, self.ports, self.tensor, self.longest].into_iter().fold(0.0, f64::max)
     }
@@ -47,14 +53,10 @@ impl Pricing<'_> {
     /// A time that [`Pricing::time`] does not fall short of, whatever the order of the queue.
     pub fn least(&self) -> Nanos {
         let (plan, device) = (self.plan, self.model.device);
-        let sms = f64::from(device.sm_count);
-        let mut all = Sums::default();
         let mut launches = vec![Sums::default(); plan.launches.len()];
         for kind in &self.kinds.all {
             let launch = kind.launch as usize;
-            let share = self.kinds.orders[launch].share;
-            launches[launch].add(kind, share, &self.limits, sms);
-            all.add(kind, share, &self.limits, sms);
+            launches[launch].add(kind, self.kinds.orders[launch].share, &self.limits, f64::from(device.sm_count));
         }
         let mut ends: Vec<f64> = Vec::with_capacity(launches.len());
         for (at, launch) in launches.iter().enumerate() {
@@ -64,9 +66,27 @@ impl Pricing<'_> {
             let ready = (last + gap).max(host_time(device, at)) + self.kinds.orders[at].lead;
             ends.push(ready + launch.time());
         }
-        all.hbm += written_back(device, all.read) / self.limits.hbm;
-        let together = device.sim.launch_latency.as_f64() + all.time();
+        let together = device.sim.launch_latency.as_f64() + self.together().time();
         Nanos(ends.into_iter().fold(together, f64::max) as u64)
+    }
+
+    /// A time that the same packs take at least under other strategies too. One kernel for all writes the fewest bytes,
+    /// but others may have more CTAs on an SM; kernels in a row and kernels on streams have the same CTAs.
+    pub fn least_of_others(&self) -> Nanos {
+        let all = self.together();
+        let time = if self.plan.strategy == Strategy::Fused { all.memory() } else { all.time() };
+        Nanos((self.model.device.sim.launch_latency.as_f64() + time) as u64)
+    }
+
+    /// Sums over all launches.
+    fn together(&self) -> Sums {
+        let (device, mut all) = (self.model.device, Sums::default());
+        for kind in &self.kinds.all {
+            let share = self.kinds.orders[kind.launch as usize].share;
+            all.add(kind, share, &self.limits, f64::from(device.sm_count));
+        }
+        all.hbm += written_back(device, all.read) / self.limits.hbm;
+        all
     }
 }
 
