@@ -47,6 +47,7 @@ fn capture(count: u64) -> Capture {
             clock_step: Nanos(1),
             clock_error_ns: None,
             peak_bytes_per_s: 1,
+            expected_error: None,
             gpcs: Vec::new(),
             deterministic: false,
             calibrated: true,

@@ -162,6 +162,43 @@ fn the_window_says_it_beside_the_makespan() {
 }
 
 #[test]
+fn every_report_of_decodes_says_how_far_off_a_simulated_time_may_be() {
+    let error = hw::find("h200-sxm").unwrap().expected_error.expect("it was measured");
+    let run = packscope(&["run", "teach-1-system-prompt", "--json"]).json();
+    assert_eq!(run["expected_error"], serde_json::to_value(error).unwrap());
+    assert!(packscope(&["run", "teach-10-hybrid", "--json"]).json()["expected_error"].is_null(), "it is of decodes");
+    assert!(
+        packscope(&["run", "teach-1-system-prompt", "--device", "b200", "--json"]).json()["expected_error"].is_null()
+    );
+    let reports: [&[&str]; 4] = [
+        &["run", "teach-1-system-prompt"],
+        &["compare", "teach-1-system-prompt", "--schedulers", "pat"],
+        &["bench", "--set", "hydragen"],
+        &["bench", "--set", "random", "--count", "1", "--schedulers", "pat"],
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    for args in reports {
+        let told = packscope_in(folder.path(), args);
+        assert!(told.stdout.contains(&error.words()), "{args:?}: {}{}", told.stdout, told.stderr);
+    }
+    assert_eq!(packscope_in(folder.path(), &["run", "teach-1-system-prompt", "-o", "run.pscope"]).code, 0);
+    assert_eq!(packscope_in(folder.path(), &["export", "run.pscope", "--svg", "run.svg"]).code, 0);
+    assert!(std::fs::read_to_string(folder.path().join("run.svg")).unwrap().contains(&error.short()));
+}
+
+#[test]
+fn the_window_says_how_far_off_a_simulated_time_may_be() {
+    let error = hw::find("h200-sxm").unwrap().expected_error.expect("it was measured");
+    let mut window = open_with(batch(small()), |ctx, opening| App::new(ctx, opening).unwrap());
+    for panel in [Panel::Timeline, Panel::Inspector] {
+        send(&mut window, Command::Show(panel));
+        assert!(window.query_all_by_label_contains(&error.short()).count() > 0, "{panel:?}");
+    }
+    send(&mut window, Command::Device("l40s".to_owned()));
+    assert_eq!(window.query_all_by_label_contains("nine of ten").count(), 0);
+}
+
+#[test]
 fn the_list_names_every_device_and_which_are_calibrated() {
     let json = packscope(&["list", "devices", "--json"]).json();
     let listed = json["devices"].as_array().unwrap();

@@ -63,6 +63,9 @@ fn holds(capture: &Capture) {
     let run: Vec<&Slice> = trace.of_category(&["run"]).collect();
     assert_eq!((run.len(), run[0].begin, run[0].end), (1, 0, capture.makespan().0));
     assert_eq!((run[0].text("source"), run[0].number("lost_records")), (source, 0));
+    if let Some(error) = &capture.provenance.expected_error {
+        assert_eq!(run[0].text("expected_error"), error.words());
+    }
     assert_eq!(run[0].text("device"), capture.provenance.device);
 }
 

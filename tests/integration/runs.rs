@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 24] = [
+const RUN_FIELDS: [&str; 25] = [
     "calibrated",
+    "expected_error",
     "backend",
     "source",
     "repeats",

@@ -61,7 +61,7 @@ fn a_simulated_run_has_one_length() {
     assert_eq!(makespan, capture.makespan().to_string());
     assert!(shows(&window, &format!("makespan {makespan}")) && !shows(&window, "traced run"));
     let svg = timeline::timeline_svg(&capture, &Damage::default());
-    assert!(svg.contains(&format!("{makespan} simulated (cold L2)")));
+    assert!(svg.contains(&format!("{makespan} simulated (cold L2, nine of ten within ")));
     assert!(timeline::compare_svg(&[capture]).contains(&makespan));
 }
 

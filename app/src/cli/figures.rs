@@ -2,7 +2,7 @@
 
 use engine::capture::{Capture, Source};
 use engine::export::{RunJson, run_json};
-use engine::hw::Device;
+use engine::hw::{Device, ExpectedError};
 use engine::numerics::CheckReport;
 use engine::session::{self, PlanOptions, Planned, RunOptions, Runner};
 use engine::units::{Bytes, Nanos};
@@ -29,6 +29,11 @@ pub(crate) fn cold(repeats: u32) -> RunOptions {
 /// What stands beside the figures that the simulator gives for a device.
 pub(crate) fn simulated(device: &Device) -> &'static str {
     Source::Simulated.words(device.calibrated)
+}
+
+/// How far off simulated times may be, on a line of its own; nothing where that is not known.
+pub(crate) fn expected(error: Option<ExpectedError>) -> String {
+    error.map_or_else(String::new, |error| format!("\nsimulated times beside measured ones: {}\n", error.words()))
 }
 
 /// Plans, runs and measures a batch.

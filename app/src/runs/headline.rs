@@ -56,11 +56,21 @@ fn off(this: Nanos, that: Nanos) -> String {
     format!(" ({sign}{:.1} %)", change.abs())
 }
 
-/// `147.6 µs measured (median of 20, 143.0 µs to 151.2 µs, cold L2)`.
+/// `147.6 µs measured (median of 20, 143.0 µs to 151.2 µs, cold L2)`, or `147.6 µs simulated (cold L2, nine of ten within
+/// 10 %)`.
 pub fn sentence(capture: &Capture) -> String {
     let (source, l2) = (capture.provenance.source_words(), capture.times.l2.name());
     match capture.provenance.source {
         Source::Measured => format!("{} {source} ({}, {l2} L2)", makespan(capture), spread(capture)),
-        Source::Simulated => format!("{} {source} ({l2} L2)", makespan(capture)),
+        Source::Simulated => {
+            let expected = capture.provenance.expected_error.map(|error| format!(", {}", error.short()));
+            format!("{} {source} ({l2} L2{})", makespan(capture), expected.unwrap_or_default())
+        }
     }
+}
+
+/// How far off a simulated makespan may be, in short and in full, where that is known.
+pub fn expected(capture: &Capture) -> Option<(String, String)> {
+    let error = capture.provenance.expected_error?;
+    Some((error.short(), format!("simulated times beside measured ones: {}", error.words())))
 }

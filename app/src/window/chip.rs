@@ -5,6 +5,7 @@ use egui::{
 };
 use engine::capture::Source;
 
+use crate::runs::headline;
 use crate::runs::run::Run;
 use crate::theme::{SMALL, Tokens, mix};
 
@@ -20,12 +21,16 @@ fn look(t: &Tokens, run: &Run) -> (Color32, Stroke, Color32) {
     }
 }
 
-/// The chip of a run among other controls.
+/// The chip of a run among other controls; under the pointer it says how far off its figures may be.
 pub(crate) fn show(ui: &mut Ui, t: &Tokens, run: &Run) -> Response {
     let (fill, edge, letters) = look(t, run);
     let frame = egui::Frame::new().fill(fill).stroke(edge).corner_radius(CORNER);
     let frame = frame.inner_margin(egui::Margin::symmetric(MARGIN.0, MARGIN.1));
-    frame.show(ui, |ui| ui.label(RichText::new(run.words()).small().color(letters))).inner
+    let chip = frame.show(ui, |ui| ui.label(RichText::new(run.words()).small().color(letters))).inner;
+    match headline::expected(&run.capture) {
+        Some((_, expected)) => chip.on_hover_text(expected),
+        None => chip,
+    }
 }
 
 /// The chip of a run over lanes, from its left edge on; gives its place.

@@ -28,6 +28,7 @@
 //! | `PLAN` | 1 | postcard of the launch plan, merge rounds and prefill in their places, decisions left out |
 //! | `PLCE` | 0 or 1 | postcard of the launches that have a share of the SMs or start programmatically; where none has, there is no such chunk |
 //! | `NCAL` | 0 or 1 | a byte; there where the simulator that made the capture is not fitted to its device |
+//! | `XERR` | 0 or 1 | postcard of how far off the simulator may be expected to be; there where its device tells it |
 //! | `GPCS` | 0 or 1 | postcard of the GPC of each SM, a byte each; there where it is known |
 //! | `DETR` | 0 or 1 | postcard of true; there where the kernels give the same bits in every run |
 //! | `DCSN` | decisions / 1,024, rounded up | postcard of 1,024 decisions each |
@@ -81,6 +82,7 @@ pub(super) const BATCH: Kind = *b"BTCH";
 pub(super) const PLAN: Kind = *b"PLAN";
 pub(super) const PLACEMENTS: Kind = *b"PLCE";
 pub(super) const NOT_CALIBRATED: Kind = *b"NCAL";
+pub(super) const EXPECTED_ERROR: Kind = *b"XERR";
 pub(super) const GPCS: Kind = *b"GPCS";
 pub(super) const DETERMINISTIC: Kind = *b"DETR";
 pub(super) const DECISIONS: Kind = *b"DCSN";
@@ -148,6 +150,9 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     }
     if !capture.provenance.calibrated {
         out.value(NOT_CALIBRATED, 0, &true)?;
+    }
+    if let Some(error) = &capture.provenance.expected_error {
+        out.value(EXPECTED_ERROR, 0, error)?;
     }
     if !capture.provenance.gpcs.is_empty() {
         out.value(GPCS, 0, &capture.provenance.gpcs)?;

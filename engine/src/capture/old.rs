@@ -56,6 +56,7 @@ impl From<OldMeta> for Meta {
                 clock_error_ns: made.clock_error_ns,
                 peak_bytes_per_s: made.peak_bytes_per_s,
                 calibrated: true,
+                expected_error: None,
                 gpcs: Vec::new(),
                 deterministic: false,
             },

@@ -16,9 +16,9 @@ use std::path::Path;
 use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
-    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, DETERMINISTIC, GPCS, HEADER, KERNELS, MAGIC, META, Meta,
-    NOT_CALIBRATED, PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS, WITH_COUNTS,
-    WITH_ROLES,
+    BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, DETERMINISTIC, EXPECTED_ERROR, GPCS, HEADER, KERNELS,
+    MAGIC, META, Meta, NOT_CALIBRATED, PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS,
+    WITH_COUNTS, WITH_ROLES,
 };
 use super::fit::{
     batch_fits, counts_fit, decisions_fit, meta_fits, placements_fit, plan_fits, series_fits, spans_fit, windows_fit,
@@ -27,6 +27,7 @@ use super::old::{self, OldMeta};
 use crate::capture::{Capture, Counted, CounterSeries, Provenance, Spans};
 use crate::decision::{Considered, Decision};
 use crate::error::{Error, Result};
+use crate::hw::ExpectedError;
 use crate::plan::{LaunchPlan, MergePlan, Placement, PrefillPlan};
 use crate::units::grouped;
 use crate::workload::BatchSpec;
@@ -105,8 +106,9 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     let calibrated = !chunks.promises(NOT_CALIBRATED);
     let deterministic = chunks.promises(DETERMINISTIC);
     let gpcs = read_gpcs(&mut chunks, meta.provenance.sm_count);
+    let expected_error = read_expected_error(&mut chunks);
     let mut capture = Capture {
-        provenance: Provenance { calibrated, gpcs, deterministic, ..meta.provenance.clone() },
+        provenance: Provenance { calibrated, expected_error, gpcs, deterministic, ..meta.provenance.clone() },
         batch,
         plan,
         times: meta.times.clone(),
@@ -221,6 +223,17 @@ fn read_placements(chunks: &mut Chunks<'_>, plan: &mut LaunchPlan) {
             placements_fit(&placements, plan).map(|()| placements)
         });
     plan.place(&placements);
+}
+
+/// How far off the simulator may be expected to be, where the file tells it.
+fn read_expected_error(chunks: &mut Chunks<'_>) -> Option<ExpectedError> {
+    if !chunks.promises(EXPECTED_ERROR) {
+        return None;
+    }
+    chunks.or_missing(EXPECTED_ERROR, "the expected error of the simulator", |fields| {
+        let error: ExpectedError = fields.value()?;
+        if error.holds() { Ok(Some(error)) } else { Err("its figures are none".to_owned()) }
+    })
 }
 
 /// The GPC of each SM, where the file tells it.

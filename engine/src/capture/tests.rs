@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decision::{Choice, Considered, Decision, Price, Subject};
+use crate::hw::ExpectedError;
 use crate::plan::{
     CtaOrder, CtaRole, Launch, LaunchKind, LaunchPlan, MergePlan, MergeRound, PlannedPack, PrefillPlan, Strategy,
 };
@@ -87,6 +88,7 @@ fn small() -> Capture {
             clock_error_ns: None,
             peak_bytes_per_s: 1,
             calibrated: true,
+            expected_error: None,
             gpcs: Vec::new(),
             deterministic: false,
         },
@@ -470,6 +472,26 @@ fn a_capture_keeps_that_nobody_calibrated_its_simulator() {
     let at = bytes.windows(4).position(|kind| kind == file::NOT_CALIBRATED).unwrap();
     bytes[at + 24] ^= 1;
     assert!(!from_bytes(&bytes).unwrap().capture.provenance.calibrated, "damage makes no figure better");
+}
+
+/// How far off the simulator may be has a chunk where it is known; damage makes it unknown, never another figure.
+#[test]
+fn a_capture_keeps_how_far_off_its_simulator_may_be() {
+    let chunk = |bytes: &[u8]| bytes.windows(4).position(|kind| kind == file::EXPECTED_ERROR);
+    assert_eq!(chunk(&to_bytes(&small()).unwrap()), None, "other captures have the bytes of before");
+    let mut capture = small();
+    let error = ExpectedError { runs: 688, median: 0.038, nine_of_ten: 0.103, worst: 0.36 };
+    capture.provenance.expected_error = Some(error);
+    let mut bytes = to_bytes(&capture).unwrap();
+    assert_eq!(from_bytes(&bytes).unwrap(), Loaded { capture, missing: Vec::new(), losses: Losses::default() });
+    let at = chunk(&bytes).unwrap();
+    bytes[at + 24] ^= 1;
+    let loaded = from_bytes(&bytes).unwrap();
+    assert_eq!((loaded.capture.provenance.expected_error, loaded.missing.len()), (None, 1), "{:?}", loaded.missing);
+    let mut capture = small();
+    capture.provenance.expected_error = Some(ExpectedError { worst: 0.01, ..error });
+    let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+    assert_eq!((loaded.capture.provenance.expected_error, loaded.missing.len()), (None, 1), "{:?}", loaded.missing);
 }
 
 /// Which SMs are of one GPC has a chunk where it is known; other captures have the bytes of before.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::capture::Counted;
+use crate::hw::ExpectedError;
 use crate::plan::{CtaRole, LaunchPlan, PlanDigest};
 use crate::units::Nanos;
 use crate::workload::BatchSpec;
@@ -92,6 +93,10 @@ pub struct Provenance {
     /// a chunk of its own.
     #[serde(skip, default = "yes")]
     pub calibrated: bool,
+    /// How far off the simulator may be expected to be, where decodes alone were simulated on a device that tells it
+    /// (`hw::Device::expected_error`). In a file it has a chunk of its own.
+    #[serde(skip)]
+    pub expected_error: Option<ExpectedError>,
     /// The GPC of each SM, by SM; empty where it is unknown. In a file it has a chunk of its own.
     #[serde(skip)]
     pub gpcs: Vec<u8>,

@@ -6,6 +6,7 @@ use crate::capture::{Capture, Counter, Counts, LaunchCounts, Source};
 use crate::decision;
 use crate::export::halves::{CoRunJson, co_run_json, prefill_sms};
 use crate::export::json::{PlanJson, SCHEMA};
+use crate::hw::ExpectedError;
 use crate::metrics::{Bandwidth, BubbleReport};
 use crate::numerics::CheckReport;
 
@@ -109,6 +110,8 @@ pub struct RunJson {
     pub source: &'static str,
     /// Whether the simulator is fitted to the device; `null` where measured.
     pub calibrated: Option<bool>,
+    /// How far off its figures may be expected to be; `null` where measured, beside prefill, and where nobody knows.
+    pub expected_error: Option<ExpectedError>,
     /// Runs.
     pub repeats: u64,
     /// State of L2 before each run.
@@ -177,6 +180,7 @@ pub fn run_json(
         backend: capture.provenance.backend.clone(),
         source: capture.provenance.source.name(),
         calibrated: (capture.provenance.source == Source::Simulated).then_some(capture.provenance.calibrated),
+        expected_error: capture.provenance.expected_error,
         repeats: times.count as u64,
         l2: capture.times.l2.name(),
         deterministic: (capture.provenance.source == Source::Measured).then_some(capture.provenance.deterministic),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::hw::{HybridLimits, PrefillKernels};
+use crate::hw::{ExpectedError, HybridLimits, PrefillKernels};
 use crate::shown::quoted;
 use crate::units::{Bytes, Nanos};
 
@@ -21,6 +21,9 @@ pub struct Device {
     /// every figure that it gives says so.
     #[serde(default)]
     pub calibrated: bool,
+    /// How far off its figures may be expected to be; nothing where nobody measured it.
+    #[serde(default)]
+    pub expected_error: Option<ExpectedError>,
     /// Compute capability, major and minor.
     pub compute_capability: (u8, u8),
     /// Streaming multiprocessors.

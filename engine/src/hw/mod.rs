@@ -4,12 +4,14 @@
 //! the tree holds a number of a GPU.
 
 mod device;
+mod expected;
 mod hybrid;
 mod prefill;
 mod ranges;
 mod table;
 
 pub use device::{Device, KernelResources, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes};
+pub use expected::ExpectedError;
 pub use hybrid::{HybridLimits, at_power_limit};
 pub use prefill::{PairRates, PrefillKernels, PrefillResources};
 pub use ranges::{Figure, Number, figures};

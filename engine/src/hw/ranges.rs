@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::{
-    Device, HybridLimits, KernelResources, MergeKernel, PairRates, PrefillKernels, PrefillResources, QueueItems,
-    SimConstants, TileStep, WorkerTimes,
+    Device, ExpectedError, HybridLimits, KernelResources, MergeKernel, PairRates, PrefillKernels, PrefillResources,
+    QueueItems, SimConstants, TileStep, WorkerTimes,
 };
 use crate::units::{Bytes, Nanos, Tokens};
 
@@ -97,6 +97,8 @@ const CTA_WARPS: RangeInclusive<u64> = 1..=64;
 const REGISTERS: RangeInclusive<u64> = 1..=1024;
 /// Sides of a tile.
 const SIDE: RangeInclusive<u64> = 1..=4096;
+/// Relative errors of simulated times.
+const ERROR: RangeInclusive<f64> = 0.0..=1e3;
 /// Heads that are computed or merged at once.
 const HEADS: RangeInclusive<u64> = 1..=1024;
 
@@ -152,6 +154,7 @@ impl List {
             key: _,
             name: _,
             calibrated: _,
+            expected_error,
             compute_capability: (major, minor),
             sm_count,
             gpcs: _,
@@ -199,6 +202,9 @@ impl List {
         self.rate("hbm_bytes_per_s", *hbm_bytes_per_s, RATE);
         self.whole("tensor_flops", *tensor_flops, FLOPS, "FLOP/s");
         self.time("loaded_latency", *loaded_latency, LATENCY);
+        if let Some(error) = expected_error {
+            self.inside("expected_error.", |list| list.expected_error(error));
+        }
         self.inside("sim.", |list| list.sim(sim));
         for (name, kernels) in [("kernels", kernels), ("kernels_d64", kernels_d64), ("kernels_d256", kernels_d256)] {
             for (at, kernel) in kernels.iter().enumerate() {
@@ -243,6 +249,16 @@ impl List {
         within.clone_into(&mut self.within);
         fill(self);
         self.within.clear();
+    }
+
+    fn expected_error(&mut self, error: &ExpectedError) {
+        let ExpectedError { runs, median, nine_of_ten, worst } = error;
+        self.whole("runs", *runs, 1..=u64::from(u32::MAX), "");
+        // What is out of its range itself bounds none of the others.
+        let least = |error: f64| error.clamp(*ERROR.start(), *ERROR.end())..=*ERROR.end();
+        self.part("median", *median, ERROR);
+        self.part("nine_of_ten", *nine_of_ten, least(*median));
+        self.part("worst", *worst, least(*nine_of_ten));
     }
 
     fn sim(&mut self, sim: &SimConstants) {

@@ -243,13 +243,14 @@ fn comparison_text(set: &Set, device: &Device, came: &Outcomes, refused: &[(usiz
     why.dedup();
     let refusals = why.iter().fold(String::new(), |told, why| format!("{told}refused by {why}\n"));
     format!(
-        "{} compared on {}: {} under {}, factors of the others to it; all {}, cold L2, the same constants for every case\n\n{}\n{refusals}\n{}{}",
+        "{} compared on {}: {} under {}, factors of the others to it; all {}, cold L2, the same constants for every case\n\n{}{}\n{refusals}\n{}{}",
         set.key,
         device.name,
         set.ways[0].scheduler,
         set.ways[0].strategy.name(),
         figures::simulated(device),
         table.text(),
+        figures::expected(device.expected_error),
         published::table(&set.claims, came),
         published::apart(&set.apart),
     )
@@ -303,10 +304,11 @@ fn text(set: &str, device: &Device, rows: &[Chosen]) -> String {
         )
     });
     format!(
-        "{set} on {}: {choice}, cold L2\nall times {} (the simulator gives the same time each run); floor = compulsory bytes / {}/s reachable\n\n{}",
+        "{set} on {}: {choice}, cold L2\nall times {} (the simulator gives the same time each run); floor = compulsory bytes / {}/s reachable\n\n{}{}",
         device.name,
         figures::simulated(device),
         Bytes(device.reachable_bytes_per_s() as u64),
-        table.text()
+        table.text(),
+        figures::expected(rows.first().and_then(|row| row.run.expected_error))
     )
 }

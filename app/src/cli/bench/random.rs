@@ -283,5 +283,5 @@ fn text(
     if refused > 0 {
         let _ = writeln!(text, "{} refused; --json says why", counted(refused as u64, "run"));
     }
-    text
+    text + &figures::expected(all.iter().flat_map(|tried| &tried.rows).find_map(|row| row.run.expected_error))
 }

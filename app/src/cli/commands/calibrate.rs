@@ -7,7 +7,7 @@ use engine::Error;
 use engine::calibrate::{self, Fit, Observed};
 use engine::capture;
 use engine::export::SCHEMA;
-use engine::hw::{self, Device};
+use engine::hw::{self, Device, ExpectedError};
 use engine::plan::{Strategy, hybrid};
 use engine::session::{self, PlanOptions, Planned, Runner};
 use engine::units::{Nanos, counted};
@@ -48,6 +48,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Outcome<ExitCode> {
     );
     fit.device.sources.insert("sim".to_owned(), source);
     fit.device.calibrated = true;
+    fit.device.expected_error = held_back.expected();
     capture::write_atomically(&args.output, "writing the device file", hw::to_ron(&fit.device)?.as_bytes())?;
     if args.json {
         output::print_json(&whole_json(&measured, &fit, &held_back))?;
@@ -66,6 +67,12 @@ impl HeldBack {
         let times = calibrate::simulate_all(device, runs, interrupt::cancel())?;
         let error = |(run, time): (&Observed, &Nanos)| (time.as_f64() / run.measured.as_f64() - 1.0).abs();
         Ok(Self(Spread::of(runs.iter().zip(&times).map(error))))
+    }
+
+    /// What the device file tells of it.
+    fn expected(&self) -> Option<ExpectedError> {
+        let Spread { count, median, nine_of_ten, worst } = self.0;
+        (count > 0).then_some(ExpectedError { runs: count as u64, median, nine_of_ten, worst })
     }
 
     fn text(&self) -> String {

@@ -79,11 +79,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
         output::print_json(&compare_json(runs))?;
     } else {
         let source = runs.first().map_or("", RunJson::source_words);
-        let (name, table) = (shown::line(&spec.name), figures::table(&runs));
+        let (name, table, expected) =
+            (shown::line(&spec.name), figures::table(&runs), figures::expected(runs[0].expected_error));
         let floor = floor.map_or_else(String::new, |floor| {
             format!("\nfloor {floor}: prefill products and compulsory bytes at the best rates of the device file\n")
         });
-        output::print(&format!("{name} on {}, all times {source}\n\n{table}{floor}", device.key))?;
+        output::print(&format!("{name} on {}, all times {source}\n\n{table}{floor}{expected}", device.key))?;
     }
     Ok(ExitCode::SUCCESS)
 }

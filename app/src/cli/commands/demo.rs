@@ -43,8 +43,12 @@ pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
         output::print_json(&compare_json(runs))?;
     } else {
         let table = figures::table(&runs);
+        let expected = figures::expected(runs.first().and_then(|run| run.expected_error));
         let source = runs.first().map_or("", RunJson::source_words);
-        output::print(&format!("{}\non {}, all times {source}\n\n{table}\n{}", spec.name, device.name, spec.look_for))?;
+        output::print(&format!(
+            "{}\non {}, all times {source}\n\n{table}{expected}\n{}",
+            spec.name, device.name, spec.look_for
+        ))?;
     }
     for file in files {
         output::note(&format!("wrote {}", file.display()));

@@ -82,6 +82,9 @@ fn text(name: &str, run: &RunJson) -> String {
         let _ = writeln!(out, "  {name:<11} {value}");
     };
     say("makespan", format!("{} ({})", Nanos(run.makespan_ns), run.source_words()));
+    if let Some(error) = &run.expected_error {
+        say("expected", error.words());
+    }
     if run.repeats > 1 {
         let (least, most) = (Nanos(run.makespan_min_ns), Nanos(run.makespan_max_ns));
         say("repeats", format!("{}, {least} to {most}, {} L2", run.repeats, run.l2));

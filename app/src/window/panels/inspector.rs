@@ -120,6 +120,9 @@ fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     if let Some(traced) = run.lanes_are_of() {
         ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
     }
+    if let Some((short, words)) = headline::expected(&run.capture) {
+        ui.label(RichText::new(short).color(frame.tokens.faint)).on_hover_text(words);
+    }
     figure(ui, frame.tokens, "slots busy", &run.busy(1), source);
     if let Some(reason) = run.damage.of_spans() {
         ui.label(RichText::new(reason).small().color(frame.tokens.warn));

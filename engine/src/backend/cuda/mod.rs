@@ -379,6 +379,7 @@ impl Open {
             clock_error_ns: Some(traced.clock_error),
             peak_bytes_per_s: self.known.device.hbm_bytes_per_s,
             calibrated: true,
+            expected_error: None,
             gpcs: self.known.gpcs.get().cloned().unwrap_or_default(),
             deterministic: self.known.deterministic.get(),
         }

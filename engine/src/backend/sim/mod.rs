@@ -111,6 +111,7 @@ fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {
         clock_error_ns: None,
         peak_bytes_per_s: device.hbm_bytes_per_s,
         calibrated: device.calibrated,
+        expected_error: device.expected_error.filter(|_| plan.prefill.is_empty()),
         gpcs: device.gpcs.clone(),
         deterministic: false,
     }

@@ -218,6 +218,9 @@ impl<'a> Facts<'a> {
     fn provenance(&self, told: &mut Told) {
         let (capture, made) = (self.capture, &self.capture.provenance);
         told.add("source", made.source_words());
+        if let Some(error) = &made.expected_error {
+            told.add("expected_error", error.words());
+        }
         told.add("backend", made.backend.clone());
         told.add("device", made.device.clone());
         told.add("device_name", made.device_name.clone());

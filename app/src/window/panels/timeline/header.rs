@@ -95,7 +95,7 @@ fn controls(ui: &mut Ui, frame: &Frame<'_>, (shown, runs): (&Shown, &[&Arc<Run>]
     }
 }
 
-/// The makespan of a run with its source; where measured, with count and spread, and with the length of the traced
+/// The makespan of a run with its source; where simulated, how far off it may be; where measured, with count and spread, and with the length of the traced
 /// run that the lanes show.
 fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     chip::show(ui, frame.tokens, run);
@@ -110,5 +110,8 @@ fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     }
     if let Some(traced) = run.lanes_are_of() {
         ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
+    }
+    if let Some((short, words)) = headline::expected(&run.capture) {
+        ui.label(RichText::new(short).color(frame.tokens.faint)).on_hover_text(words);
     }
 }
