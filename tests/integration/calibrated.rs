@@ -27,10 +27,10 @@ use serde_json::{Value, json};
 use crate::common::figure_10;
 use crate::program::packscope_in;
 
-/// What the constants of the built-in device reach, as fractions of the measured makespan. The furthest off is `pat` under
-/// `fused` at 32/8 where leaves of two trees merge 18 partials each, configuration 16: 19 % too fast.
+/// What the constants of the built-in device reach, as fractions of the measured makespan. The furthest off is
+/// `min-time` under `fused` at 32/8, configuration 17: 16 % too slow.
 const MEDIAN: f64 = 0.04;
-const WORST: f64 = 0.20;
+const WORST: f64 = 0.17;
 
 const FIXTURE: &str = include_str!("../fixtures/h200-makespans.json");
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! kernel    ⌈query heads / (heads of a warp · warps)⌉ rounds of ⌈partials / those asked for at once⌉ trips
-//! worker    a warp merges the 16 rows that it computes of a tile of 64 rows or of several heads; the four that share the
-//!           rows of a smaller tile merge all of them
+//! worker    a warp merges the 16 rows that it computes of several heads, or of a tile of 64 rows, there with the other
+//!           rows of their queries; the four that share the rows of a smaller tile merge all of them
 //! ```
 
 use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
@@ -20,6 +20,20 @@ const MERGE_REGISTERS: u32 = 64;
 const ROWS_OF_WARP: u32 = 16;
 /// Warps of a worker that compute.
 const WARPS_OF_WORKER: u32 = 4;
+
+/// The most rows that a warp of a tile of 64 merges: those of the queries that its own rows belong to, and a query that
+/// lies in two warps is merged whole by the last of them.
+///
+/// Worked number: of groups of 7 a warp has rows of three queries, so it may merge 21; of groups of 4, its own 16.
+fn merged_by_a_warp(group: u32) -> u32 {
+    // Queries of which the tile holds all rows, and of these the ones with rows in a warp.
+    let whole = (WARPS_OF_WORKER * ROWS_OF_WARP / group).max(1);
+    let queries = |warp: u32| {
+        let (first, past) = (warp * ROWS_OF_WARP / group, ((warp + 1) * ROWS_OF_WARP - 1) / group + 1);
+        past.min(whole).saturating_sub(first)
+    };
+    (0..WARPS_OF_WORKER).map(|warp| queries(warp) * group).max().unwrap_or(ROWS_OF_WARP)
+}
 
 impl CostModel<'_> {
     /// What a CTA of the merge kernel takes.
@@ -98,9 +112,13 @@ impl CostModel<'_> {
                 let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
                 let rows = merged.len() as u32 * self.shape.group();
                 let rows_of_head = rows.div_ceil(heads_of_cta.max(1));
-                let alone = heads_of_cta > 1 || tile.m > 2 * ROWS_OF_WARP;
-                let (rows, warps) =
-                    if alone { (rows_of_head.min(ROWS_OF_WARP), 1) } else { (rows_of_head, WARPS_OF_WORKER) };
+                let (rows, warps) = if heads_of_cta > 1 {
+                    (rows_of_head.min(ROWS_OF_WARP), 1)
+                } else if tile.m > 2 * ROWS_OF_WARP {
+                    (rows_of_head.min(merged_by_a_warp(self.shape.group())), 1)
+                } else {
+                    (rows_of_head, WARPS_OF_WORKER)
+                };
                 let rounds = rows.div_ceil(kernel.heads.max(1) * warps);
                 let most = merged.iter().map(trips).max().unwrap_or(0);
                 let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
@@ -114,5 +132,25 @@ impl CostModel<'_> {
         let loaded = (self.device.loaded_latency.as_f64() - sim.idle_latency.as_f64()).max(0.0);
         let trip = Nanos((trip.as_f64() + busy * loaded).round() as u64);
         Self::merging(read, Bytes(written as u64), (trips, trip), hit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warp_merges_its_own_rows_where_groups_divide_them_and_whole_queries_elsewhere() {
+        for group in [1, 2, 4, 8, 16] {
+            assert_eq!(merged_by_a_warp(group), ROWS_OF_WARP, "{group}");
+        }
+        assert_eq!([3, 5, 7, 12, 32].map(merged_by_a_warp), [18, 20, 21, 24, 32]);
+        for group in 1..=64 {
+            let rows = merged_by_a_warp(group);
+            assert!(
+                rows.is_multiple_of(group) && (ROWS_OF_WARP..ROWS_OF_WARP + 2 * group).contains(&rows),
+                "{group}: {rows}"
+            );
+        }
     }
 }
