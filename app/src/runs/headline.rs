@@ -57,7 +57,7 @@ fn off(this: Nanos, that: Nanos) -> String {
 }
 
 /// `147.6 µs measured (median of 20, 143.0 µs to 151.2 µs, cold L2)`, or `147.6 µs simulated (cold L2, nine of ten within
-/// 10 %)`.
+/// 10 % of measured)`.
 pub fn sentence(capture: &Capture) -> String {
     let (source, l2) = (capture.provenance.source_words(), capture.times.l2.name());
     match capture.provenance.source {

@@ -34,8 +34,8 @@ impl ExpectedError {
         )
     }
 
-    /// `nine of ten within 10 %`.
+    /// `nine of ten within 10 % of measured`.
     pub fn short(&self) -> String {
-        format!("nine of ten within {:.0} %", 100.0 * self.nine_of_ten)
+        format!("nine of ten within {:.0} % of measured", 100.0 * self.nine_of_ten)
     }
 }
