@@ -79,8 +79,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
         output::print_json(&compare_json(runs))?;
     } else {
         let source = runs.first().map_or("", RunJson::source_words);
-        let (name, table, expected) =
-            (shown::line(&spec.name), figures::table(&runs), figures::expected(runs[0].expected_error));
+        let expected = figures::expected(runs.first().and_then(|run| run.expected_error));
+        let (name, table) = (shown::line(&spec.name), figures::table(&runs));
         let floor = floor.map_or_else(String::new, |floor| {
             format!("\nfloor {floor}: prefill products and compulsory bytes at the best rates of the device file\n")
         });

@@ -95,8 +95,8 @@ fn controls(ui: &mut Ui, frame: &Frame<'_>, (shown, runs): (&Shown, &[&Arc<Run>]
     }
 }
 
-/// The makespan of a run with its source; where simulated, how far off it may be; where measured, with count and spread, and with the length of the traced
-/// run that the lanes show.
+/// The makespan of a run with its source; where simulated, how far off it may be; where measured, with count and spread, and
+/// with the length of the traced run that the lanes show.
 fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     chip::show(ui, frame.tokens, run);
     ui.label(RichText::new(format!("makespan {}", headline::makespan(&run.capture))).strong());
