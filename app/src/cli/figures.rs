@@ -33,7 +33,7 @@ pub(crate) fn simulated(device: &Device) -> &'static str {
 
 /// How far off simulated times may be, on a line of its own; nothing where that is not known.
 pub(crate) fn expected(error: Option<ExpectedError>) -> String {
-    error.map_or_else(String::new, |error| format!("\nsimulated times beside measured ones: {}\n", error.words()))
+    error.map_or_else(String::new, |error| format!("\n{}\n", error.sentence()))
 }
 
 /// Plans, runs and measures a batch.

@@ -68,9 +68,3 @@ pub fn sentence(capture: &Capture) -> String {
         }
     }
 }
-
-/// How far off a simulated makespan may be, in short and in full, where that is known.
-pub fn expected(capture: &Capture) -> Option<(String, String)> {
-    let error = capture.provenance.expected_error?;
-    Some((error.short(), format!("simulated times beside measured ones: {}", error.words())))
-}

@@ -5,7 +5,6 @@ use egui::{
 };
 use engine::capture::Source;
 
-use crate::runs::headline;
 use crate::runs::run::Run;
 use crate::theme::{SMALL, Tokens, mix};
 
@@ -27,9 +26,16 @@ pub(crate) fn show(ui: &mut Ui, t: &Tokens, run: &Run) -> Response {
     let frame = egui::Frame::new().fill(fill).stroke(edge).corner_radius(CORNER);
     let frame = frame.inner_margin(egui::Margin::symmetric(MARGIN.0, MARGIN.1));
     let chip = frame.show(ui, |ui| ui.label(RichText::new(run.words()).small().color(letters))).inner;
-    match headline::expected(&run.capture) {
-        Some((_, expected)) => chip.on_hover_text(expected),
+    match &run.capture.provenance.expected_error {
+        Some(error) => chip.on_hover_text(error.sentence()),
         None => chip,
+    }
+}
+
+/// How far off a simulated makespan may be, where that is known; in full under the pointer.
+pub(crate) fn expected(ui: &mut Ui, t: &Tokens, run: &Run) {
+    if let Some(error) = &run.capture.provenance.expected_error {
+        ui.label(RichText::new(error.short()).color(t.faint)).on_hover_text(error.sentence());
     }
 }
 

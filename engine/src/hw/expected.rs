@@ -34,6 +34,11 @@ impl ExpectedError {
         )
     }
 
+    /// `simulated times beside measured ones: ` and the words.
+    pub fn sentence(&self) -> String {
+        format!("simulated times beside measured ones: {}", self.words())
+    }
+
     /// `nine of ten within 10 % of measured`.
     pub fn short(&self) -> String {
         format!("nine of ten within {:.0} % of measured", 100.0 * self.nine_of_ten)

@@ -9,6 +9,7 @@ use crate::runs::headline;
 use crate::runs::run::Run;
 use crate::runs::shown::{Shown, Sources};
 use crate::timeline::lanes::Entity;
+use crate::window::chip;
 use crate::window::command::Command;
 use crate::window::frame::Frame;
 use crate::window::panels::figures;
@@ -120,9 +121,7 @@ fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     if let Some(traced) = run.lanes_are_of() {
         ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
     }
-    if let Some((short, words)) = headline::expected(&run.capture) {
-        ui.label(RichText::new(short).color(frame.tokens.faint)).on_hover_text(words);
-    }
+    chip::expected(ui, frame.tokens, run);
     figure(ui, frame.tokens, "slots busy", &run.busy(1), source);
     if let Some(reason) = run.damage.of_spans() {
         ui.label(RichText::new(reason).small().color(frame.tokens.warn));

@@ -24,7 +24,7 @@ mod merges;
 
 pub use alike::Alike;
 pub use kinds::Kinds;
-pub use least::least_of_reading;
+pub use least::{Least, least_of_reading};
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::cohorts::Cohorts;

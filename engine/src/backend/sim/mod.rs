@@ -25,7 +25,7 @@ mod series;
 mod share;
 
 pub use cost::one_cta_time;
-pub use estimate::{Alike, Kinds, Pricing, estimate, least_of_reading};
+pub use estimate::{Alike, Kinds, Least, Pricing, estimate, least_of_reading};
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::l2::{L2, Pieces};

@@ -44,6 +44,7 @@ impl Ways {
         (alike.auto, alike.explain) = (super::Auto::default(), false);
         // Packs that read too much, whatever their tiles: whose they are, and the rows of the tallest tile.
         let mut too_much: Vec<(&str, u32)> = Vec::new();
+        // Packs that were priced, and the rule of their tiles.
         let mut seen: Vec<(u64, TileRule)> = Vec::new();
         for scheduler in schedulers(batch, options) {
             let pairs = pairs(batch, options, &[scheduler])?;
@@ -122,10 +123,11 @@ impl Ways {
         let device = packed.input.device;
         let latest = self.latest();
         let Some(pricing) = Pricing::of(plan, alike, device) else { return Priced::Time(LAST) };
-        if pricing.least_of_others() > latest {
+        let least = pricing.least();
+        if least.of_others > latest {
             return Priced::OthersToo;
         }
-        if pricing.least() > latest {
+        if least.time > latest {
             return Priced::Slower;
         }
         let time = if plan.launches.iter().any(|launch| launch.kind.is_persistent()) {

@@ -111,7 +111,5 @@ fn makespan(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     if let Some(traced) = run.lanes_are_of() {
         ui.label(RichText::new(traced).color(frame.tokens.faint)).on_hover_text(headline::TRACED);
     }
-    if let Some((short, words)) = headline::expected(&run.capture) {
-        ui.label(RichText::new(short).color(frame.tokens.faint)).on_hover_text(words);
-    }
+    chip::expected(ui, frame.tokens, run);
 }

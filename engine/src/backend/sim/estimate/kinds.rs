@@ -9,7 +9,8 @@ use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::LEAST_EXPOSURE;
 use crate::backend::sim::run;
 use crate::backend::sim::runs_on::RunsOn;
-use crate::plan::{LaunchKind, LaunchPlan};
+use crate::plan::{Launch, LaunchKind, LaunchPlan};
+use crate::units::PackIdx;
 
 /// CTAs that are alike.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +96,7 @@ impl Kinds {
         {
             order.runs.clear();
             for pack in plan.packs_of(launch) {
-                let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, *pack));
-                push_run(&mut order.runs, self.of_pack[pack.at()], f64::from(heads));
+                push_run(&mut order.runs, self.of_pack[pack.at()], ctas(plan, launch, *pack));
             }
         }
     }
@@ -118,14 +118,13 @@ impl Kinds {
         let mut runs = Vec::new();
         for idx in plan.packs_of(launch) {
             let class = alike.of_pack[idx.at()] as usize;
-            let (kind, heads) = *known[class].get_or_insert_with(|| {
+            let (kind, ctas) = *known[class].get_or_insert_with(|| {
                 let of = &alike.classes[class];
                 self.all.push(decode_kind(plan, at, (model, on), (of, written[class]), limits));
-                let heads = plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, of.first));
-                (self.all.len() as u32 - 1, f64::from(heads))
+                (self.all.len() as u32 - 1, ctas(plan, launch, of.first))
             });
-            self.all[kind as usize].ctas += heads;
-            push_run(&mut runs, kind, heads);
+            self.all[kind as usize].ctas += ctas;
+            push_run(&mut runs, kind, ctas);
             if persistent {
                 self.of_pack[idx.at()] = kind;
             }
@@ -249,6 +248,11 @@ fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
     } else {
         0.0
     }
+}
+
+/// CTAs of a pack in a launch.
+fn ctas(plan: &LaunchPlan, launch: &Launch, pack: PackIdx) -> f64 {
+    f64::from(plan.heads_of(launch).div_ceil(plan.run_of_heads(launch, pack)))
 }
 
 fn push_run(runs: &mut Vec<(u32, f64)>, kind: u32, ctas: f64) {

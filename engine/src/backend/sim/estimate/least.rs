@@ -49,14 +49,28 @@ impl Sums {
     }
 }
 
+/// Times that a plan does not fall short of, whatever the order of its queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Least {
+    /// Under its own strategy.
+    pub time: Nanos,
+    /// Of the same packs under other strategies too. One kernel for all writes the fewest bytes, but others may have more
+    /// CTAs on an SM; kernels in a row and kernels on streams have the same CTAs.
+    pub of_others: Nanos,
+}
+
 impl Pricing<'_> {
-    /// A time that [`Pricing::time`] does not fall short of, whatever the order of the queue.
-    pub fn least(&self) -> Nanos {
+    /// Times that [`Pricing::time`] does not fall short of.
+    pub fn least(&self) -> Least {
         let (plan, device) = (self.plan, self.model.device);
+        let sms = f64::from(device.sm_count);
+        let mut all = Sums::default();
         let mut launches = vec![Sums::default(); plan.launches.len()];
         for kind in &self.kinds.all {
             let launch = kind.launch as usize;
-            launches[launch].add(kind, self.kinds.orders[launch].share, &self.limits, f64::from(device.sm_count));
+            let share = self.kinds.orders[launch].share;
+            launches[launch].add(kind, share, &self.limits, sms);
+            all.add(kind, share, &self.limits, sms);
         }
         let mut ends: Vec<f64> = Vec::with_capacity(launches.len());
         for (at, launch) in launches.iter().enumerate() {
@@ -66,27 +80,13 @@ impl Pricing<'_> {
             let ready = (last + gap).max(host_time(device, at)) + self.kinds.orders[at].lead;
             ends.push(ready + launch.time());
         }
-        let together = device.sim.launch_latency.as_f64() + self.together().time();
-        Nanos(ends.into_iter().fold(together, f64::max) as u64)
-    }
-
-    /// A time that the same packs take at least under other strategies too. One kernel for all writes the fewest bytes,
-    /// but others may have more CTAs on an SM; kernels in a row and kernels on streams have the same CTAs.
-    pub fn least_of_others(&self) -> Nanos {
-        let all = self.together();
-        let time = if self.plan.strategy == Strategy::Fused { all.memory() } else { all.time() };
-        Nanos((self.model.device.sim.launch_latency.as_f64() + time) as u64)
-    }
-
-    /// Sums over all launches.
-    fn together(&self) -> Sums {
-        let (device, mut all) = (self.model.device, Sums::default());
-        for kind in &self.kinds.all {
-            let share = self.kinds.orders[kind.launch as usize].share;
-            all.add(kind, share, &self.limits, f64::from(device.sm_count));
-        }
         all.hbm += written_back(device, all.read) / self.limits.hbm;
-        all
+        let launched = |time: f64| device.sim.launch_latency.as_f64() + time;
+        let of_others = if plan.strategy == Strategy::Fused { all.memory() } else { all.time() };
+        Least {
+            time: Nanos(ends.into_iter().fold(launched(all.time()), f64::max) as u64),
+            of_others: Nanos(launched(of_others) as u64),
+        }
     }
 }
 
