@@ -68,19 +68,21 @@ pub(super) fn order(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) 
 /// The packs, longest first.
 pub(super) fn longest_first(packs: &[PlannedPack]) -> Vec<PackIdx> {
     let mut order: Vec<PackIdx> = (0..packs.len()).map(PackIdx::from).collect();
-    order.sort_unstable_by_key(|pack| (Reverse(packs[pack.at()].tokens), pack.0));
+    order.sort_by_key(|pack| Reverse(packs[pack.at()].tokens));
     order
 }
 
 /// The packs depth first, leaves last; leaves of more tokens before those of half as many, and before all others the
 /// long shared packs that would end after the plan does, longest first.
 fn along_tree(input: &PackInput<'_>, packs: &[PlannedPack], loads: &[Load], mix: &Mix) -> Vec<PackIdx> {
-    let mut order: Vec<PackIdx> = (0..packs.len()).map(PackIdx::from).collect();
-    order.sort_by_cached_key(|pack| {
-        let (pack, load) = (&packs[pack.at()], &loads[pack.at()]);
+    let place = |(pack, load): (&PlannedPack, &Load)| {
         let length = if load.streams { pack.tokens.0.max(1).ilog2() } else { 0 };
         (ends_requests(input, pack), Reverse(length), input.tree.node(pack.node).queries.start, Reverse(pack.tokens))
-    });
+    };
+    let mut places: Vec<_> = packs.iter().zip(loads).map(place).zip((0..).map(PackIdx)).collect();
+    // Most schedulers give packs along the tree, or in a few runs of that: what a stable sort finds it keeps.
+    places.sort_by_key(|(place, _)| *place);
+    let mut order: Vec<PackIdx> = places.into_iter().map(|(_, pack)| pack).collect();
     let late = late(&order, loads, mix);
     if late.contains(&true) {
         // Stable: all that are not late stay as they are.

@@ -156,9 +156,8 @@ fn cut(input: &PackInput<'_>, way: Way<'_>) -> Packing {
     for (pack, pieces) in whole.iter().zip(&pieces) {
         push_pieces(&mut packing.packs, *pack, pack.block_count().div_ceil(*pieces), block_size);
     }
-    packing.packs.sort_unstable_by_key(|pack| {
-        (Reverse((pack.tokens, pack.queries_len)), pack.node, pack.blocks_begin, pack.queries_begin)
-    });
+    // Stable: of equals in the order of nodes, as the search gave them, which such a sort finds nearly done.
+    packing.packs.sort_by_key(|pack| Reverse((pack.tokens, pack.queries_len)));
     if input.explain {
         for (pack, pieces) in whole.iter().zip(pieces).filter(|(_, pieces)| *pieces > 1) {
             let begin = (pack.queries_begin, pack.blocks_begin);
