@@ -76,10 +76,12 @@ struct Consumer {
     // Tile after tile: QK, softmax, PV.
     template <class S, int kSteps>
     __device__ __forceinline__ void tiles(RowState<S>& state, const u32 (&q)[kSteps][4], u32 tokens,
-                                          const Position<S>& at, TraceSpan& span) {
+                                          const TaskQueries<S>& queries, u32& arrived, const Position<S>& at,
+                                          TraceSpan& span) {
 #pragma unroll 1
         for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
             const u32 valid = tokens - begin;
+            if (valid <= S::kTokens) arrived = queries.ask_arrived(p);
             float s[S::kTokens8][4], shrink[2];
             u32 k_stage = wait_stage();
             if (begin == 0) span.first_tile();
@@ -152,7 +154,8 @@ struct Consumer {
 
     // Tile after tile with the rows on the n side.
     template <class S>
-    __device__ __forceinline__ void lean_tiles(RowState<S>& rows, u32 tokens, const Position<S>& at, TraceSpan& span) {
+    __device__ __forceinline__ void lean_tiles(RowState<S>& rows, u32 tokens, const TaskQueries<S>& queries, u32& arrived,
+                                               const Position<S>& at, TraceSpan& span) {
         LeanState state;
         u32 q[kDim / 32][4], weights[2];
         load_lean_q<S>(q, smem_address(shared.queries), at);
@@ -178,6 +181,7 @@ struct Consumer {
             cursor.advance();
             lean_softmax(s, state, weights, p.scale_log2, tokens - S::kTokens, at.lane);
         }
+        arrived = queries.ask_arrived(p);
         const u32 v_stage = wait_stage();
         if (tokens < S::kTokens) clear_tail<S>(v_stage, tokens, at);
         lean_products<S, false, true>(s, state, q, weights, 0, v_stage + places.v);
@@ -201,14 +205,15 @@ struct Consumer {
             release_queries();
         }
         StagedFold<S> staged(p, queries, at, fold_stage);
+        u32 arrived = 0;  // of the rows of this thread's query
         if constexpr (S::kLean) {
-            lean_tiles(state, tokens, at, span);
+            lean_tiles(state, tokens, queries, arrived, at, span);
 #if PS_WGMMA
         } else if constexpr (S::kWgmma) {
             overlapped_tiles(state, tokens, at, span);
 #endif
         } else {
-            tiles(state, q, tokens, at, span);
+            tiles(state, q, tokens, queries, arrived, at, span);
             if constexpr (S::kQueriesStay) release_queries();
         }
         span.main_done();
@@ -219,7 +224,8 @@ struct Consumer {
         if (fold_stage) {
             staged.fold(p, state, queries, wait_stage(), after);
             release_stage();
-        } else {
+        } else if constexpr (kFoldsOf<S>) {
+            if constexpr (kFoldsAtEnd<S>) find_arrived(p, queries, arrived);
             fold_partials(p, state, queries, after);
         }
         float lse[2];

@@ -83,6 +83,13 @@ struct TaskQueries {
     __device__ __forceinline__ u32* arrivals(const DecodeParams& p) const {
         return p.arrivals + own().query * p.kv_heads + task().kv_head;
     }
+    // How many rows of this thread's query have arrived, or 0 where it makes no difference to the end of the task. Asked
+    // for before the last tile: the answer is a way to L2 and back.
+    __device__ __forceinline__ u32 ask_arrived(const DecodeParams& p) const {
+        if constexpr (!kFoldsAtEnd<S>) return 0;
+        const u32 count = mine() ? own().count : 0;
+        return load_count_if(arrivals(p), count > 1 && count <= kFoldPartials);
+    }
 };
 
 // Writes one row of fragments (`r` = 0 or 1), as 16-bit output or as a partial.
@@ -235,7 +242,7 @@ __device__ __forceinline__ Completed finish_rows(const DecodeParams& p, RowState
     if (count >= kFold) count = 1;
     bool last = false;
     write_rows(p, state, queries, lse, at);
-    if constexpr (kFolds) discard_folded(p, queries, at);
+    if constexpr (kFoldsOf<S>) discard_folded(p, queries, at);
     // Why a merge sees every partial, in the PTX memory model: the barrier puts the partials of all
     // threads of the unit before what this one does next, and its atomic on the query's counter is
     // a release at GPU scope, which is cumulative: it covers them all. The atomics on a counter are

@@ -1,10 +1,22 @@
 // A task that completes a query joins the other partials to its own rows, after its tiles, and
-// writes the output itself. The scout saw that they are there (`find_complete`), and its arrivals
-// hand on what it has acquired.
+// writes the output itself. In a long queue the scout saw that they are there (`find_complete`), and its
+// arrivals hand on what it has acquired; in a short one the warp itself does as it ends (`find_arrived`).
 #pragma once
 #include "epilogue.cuh"
+#include "queue.cuh"
 
 #if PS_FUSED && PS_FOLDS && !PS_BESIDE && PS_D <= 128
+// Marks the query of this thread where all of its rows but those of this task had arrived when it asked.
+template <class S>
+__device__ __forceinline__ void find_arrived(const DecodeParams& p, const TaskQueries<S>& queries, u32 arrived) {
+    if (arrived == 0) return;
+    PackQuery& own = queries.own();
+    // Asked again to acquire the partials: a fence waits for more. The barrier that follows hands them on to the warp.
+    if (arrived != group_times(p, own.count - 1) || load_acquire(queries.arrivals(p)) != arrived) return;
+    *queries.arrivals(p) = 0;
+    own.count |= kFold;
+}
+
 // Reads the other partials where they are. A partial is a state whose maximum is its LSE and whose
 // sum is 1.
 template <class S>
@@ -13,47 +25,51 @@ __device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>
     unit_sync<S>();
     WarpTask task = queries.task();
     const float own_sum = at.col_group == 0 && (at.lane & 3) == 0 ? 1.0f : 0.0f;
+    constexpr int kRows = S::kLaneRows;
+    u32 others[kRows], most = 0;
+    PackQuery of[kRows] = {};
+    u64 head[kRows];
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+    for (int r = 0; r < kRows; ++r) {
         const UnitRow row(p, at, r);
-        if (row.nth >= task.count) continue;
-        PackQuery q = queries.list()[row.nth];
-        if (q.count < kFold) continue;
-        u32 head = group_times(p, task.kv_head) + row.head;
-        u32 others = (q.count & ~kFold) - 1;
-        const float* lse = p.part_lse + head;
-        const Partial* out = (const Partial*)p.part_out + (u64)head * kDim + at.col_group * S::kDims8 * 8;
+        others[r] = 0;
+        if (row.nth < task.count) of[r] = queries.list()[row.nth];
+        if (row.nth < task.count && of[r].count >= kFold) others[r] = (of[r].count & ~kFold) - 1;
+        head[r] = group_times(p, task.kv_head) + row.head;
+        most = max(most, others[r]);
+    }
 #pragma unroll 1
-        for (u32 i = 0; i < others; i += 2) {
-            // Two at a time; with one left, it is taken twice and counts once.
-            u32 one = q.first + i + (q.first + i >= q.slot), two = i + 1 < others ? one + 1 : one;
-            if (two == q.slot) ++two;
-            float m1 = load_float_l2(lse + (u64)one * p.q_heads), m2 = load_float_l2(lse + (u64)two * p.q_heads);
-            float v1[S::kDims8 / 2][4], v2[S::kDims8 / 2][4];
-            const Partial* from1 = out + (u64)one * p.q_heads * kDim;
-            const Partial* from2 = out + (u64)two * p.q_heads * kDim;
+    for (u32 i = 0; i < most; ++i) {
+        float m[kRows], v[kRows][S::kDims8 / 2][4];
 #pragma unroll
-            for (int j = 0; j < S::kDims8 / 2; ++j) {
-                load_fragments(v1[j], from1 + j * 16, at.lane & 3);
-                load_fragments(v2[j], from2 + j * 16, at.lane & 3);
-            }
-            if (two == one) m2 = -PS_INF;
-            float top = fmaxf(state.m[r], fmaxf(m1, m2) * PS_LOG2E);
-            float shrink = exp2_fast(state.m[r] - top);
-            float w1 = exp2_fast(m1 * PS_LOG2E - top), w2 = exp2_fast(m2 * PS_LOG2E - top);
-            if (top == -PS_INF) shrink = w1 = w2 = 0.0f;
+        for (int r = 0; r < kRows; ++r) {
+            const bool on = i < others[r];
+            const u32 slot = on ? of[r].first + i + (of[r].first + i >= of[r].slot) : 0;
+            const u64 from = (u64)slot * p.q_heads + head[r];
+            m[r] = load_float_l2_if(-PS_INF, p.part_lse + from, on) * PS_LOG2E;
+            const Partial* out = (const Partial*)p.part_out + from * kDim + at.col_group * S::kDims8 * 8;
+#pragma unroll
+            for (int j = 0; j < S::kDims8 / 2; ++j) load_fragments_if(v[r][j], out + j * 16, at.lane & 3, on);
+        }
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            const float top = fmaxf(state.m[r], m[r]);
+            const float shrink = top == -PS_INF ? 0.0f : exp2_fast(state.m[r] - top);
+            const float weight = top == -PS_INF ? 0.0f : exp2_fast(m[r] - top);
             state.m[r] = top;
-            state.l[r] = state.l[r] * shrink + own_sum * (w1 + w2);
+            state.l[r] = state.l[r] * shrink + own_sum * weight;
 #pragma unroll
             for (int j = 0; j < S::kDims8; ++j) {
                 const int c = (j & 1) * 2;
-                state.o[j][2 * r] = state.o[j][2 * r] * shrink + v1[j / 2][c] * w1 + v2[j / 2][c] * w2;
-                state.o[j][2 * r + 1] = state.o[j][2 * r + 1] * shrink + v1[j / 2][c + 1] * w1 + v2[j / 2][c + 1] * w2;
+                state.o[j][2 * r] = state.o[j][2 * r] * shrink + v[r][j / 2][c] * weight;
+                state.o[j][2 * r + 1] = state.o[j][2 * r + 1] * shrink + v[r][j / 2][c + 1] * weight;
             }
         }
     }
 }
 #else
+template <class S>
+__device__ __forceinline__ void find_arrived(const DecodeParams&, const TaskQueries<S>&, u32) {}
 template <class S>
 __device__ __forceinline__ void fold_partials(const DecodeParams&, RowState<S>&, const TaskQueries<S>&,
                                               const Position<S>&) {}

@@ -8,7 +8,7 @@
 //   PS_WGMMA    warpgroup mma for m = 64 (sm_90a)   PS_FUSED    persistent, with merge
 //   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas, 0 for a register cap
 //   PS_BESIDE   runs beside a prefill kernel
-//   PS_FOLDS    tasks of the persistent kernel join what they complete
+//   PS_FOLDS    when tasks of the persistent kernel look for what they complete: 0 never, 1 as they end, 2 as claimed
 //   PS_ANY_GROUP   takes groups that are no power of two, or more than 16
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
@@ -85,10 +85,20 @@ constexpr bool kFolds = PS_FUSED && PS_FOLDS && !PS_BESIDE && kDim <= 128;
 constexpr u32 kFoldPartials = 4;
 constexpr u32 kFoldShift = 28;
 
+// Whether the scout looks for them as it claims a task: where a queue is long, most of those that a leaf completes are
+// there by then, and come with its K and V.
+constexpr bool kFoldsAsClaimed = kFolds && PS_FOLDS == 2;
+// Whether a task looks as it ends, which finds more in a short queue. Only where warps take heads by themselves: tiles
+// of 64 rows lose more by the code than they gain, and so do leaves of a long queue by the wait (H200).
+template <class S>
+constexpr bool kFoldsAtEnd = kFolds && PS_FOLDS == 1 && S::kPerWarp;
+template <class S>
+constexpr bool kFoldsOf = kFoldsAsClaimed || kFoldsAtEnd<S>;
+
 // Whether the partials that a task of one query folds in can come through the ring: for each,
 // the rows of the four heads one after the other.
 template <class S>
-constexpr bool kFoldStage = kFolds && PS_TMA && S::kPerWarp && !S::kLean;
+constexpr bool kFoldStage = kFoldsAsClaimed && PS_TMA && S::kPerWarp;
 constexpr u32 kStagedRows = 8;  // of a head, at most
 
 // What comes with the rows of Q of a task.

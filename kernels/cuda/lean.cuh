@@ -1,5 +1,5 @@
-// The tiles of a kernel that runs beside prefill, with the rows of Q on the n side: eight rows are a whole instruction
-// there, not half of one padded with zeros, and take half the registers.
+// Tiles of eight rows at most, with the rows of Q on the n side: eight rows are a whole instruction there, not half of one
+// padded with zeros, and take half the registers. So they run beside prefill too.
 //
 //   K stage ──► S^T = K Q^T ──► exp2 ──► P^T, moved across lanes ──► O^T += V^T P^T ◄── V stage
 //

@@ -36,6 +36,16 @@ __device__ __forceinline__ float load_float_l2_if(float otherwise, const float* 
     return otherwise;
 }
 
+// A counter, likewise. What it counts may not be seen yet.
+__device__ __forceinline__ u32 load_count_if(const u32* p, bool on) {
+    u32 r = 0;
+    asm volatile("{\n .reg .pred q;\n setp.ne.u32 q, %2, 0;\n @q ld.relaxed.gpu.global.u32 %0, [%1];\n}"
+                 : "+r"(r)
+                 : "l"(p), "r"((u32)on)
+                 : "memory");
+    return r;
+}
+
 // Four values at once, likewise.
 __device__ __forceinline__ void load_lane_if(float (&v)[4], const Partial* p, bool on) {
 #if PS_FUSED
@@ -55,10 +65,10 @@ __device__ __forceinline__ void load_lane_if(float (&v)[4], const Partial* p, bo
 #endif
 }
 
-// What lane `quad_lane` of a quad holds of 16 columns of a partial: its two values of each of two
+// What lane `quad_lane` of a quad holds of 16 columns of a partial, where `on`: its two values of each of two
 // fragments. `row` is where the 16 columns begin. Of the fused kernel.
-__device__ __forceinline__ void load_fragments(float (&v)[4], const Partial* row, u32 quad_lane) {
-    load_lane_if(v, row + quad_lane * 4, true);
+__device__ __forceinline__ void load_fragments_if(float (&v)[4], const Partial* row, u32 quad_lane, bool on) {
+    load_lane_if(v, row + quad_lane * 4, on);
 }
 
 // Values of a cache line, and lines of a partial's row.

@@ -252,7 +252,7 @@ struct Scout {
                 const u32 heads = min(end - kv_head, step);
                 early = kv_head + step >= end && near_end(2 * tiles_of(work.item));
                 const u32 place = early ? claim() : 0;
-                if (kFolds && !fresh) find_complete(kv_head, heads);
+                if (kFoldsAsClaimed && !fresh) find_complete(kv_head, heads);
                 fresh = false;
                 hand_order(kv_head, heads);
                 if (early) index = load_next(next, place);

@@ -10,11 +10,12 @@ use crate::lists::{
 };
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
 use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, Tile, Work};
-use crate::spec::{HybridSpec, KernelSpec, PrefillSpec, Roles};
+use crate::spec::{Folds, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::trace::TraceBuffer;
 
-/// Tasks per CTA of a queue from which on they join what they complete. On an H200 the trees of PAT's Figure 10 with 2.4 to
-/// 4.9 tasks per CTA take 2 to 7 % less without, and those with 6.8 and more 7 to 25 % more.
+/// Tasks per CTA of a queue from which on they look as they are claimed for what they complete. On an H200 the trees of
+/// PAT's Figure 10 with 2.4 to 4.9 tasks per CTA take 2 to 7 % less without, and those with 6.8 and more 7 to 25 % more.
+/// To look as they end is worth 2 to 5 % to the first, and nothing to the others.
 const FOLD_TASKS: u32 = 6;
 
 /// CTAs of a persistent kernel on an SM, nearly always.
@@ -156,7 +157,7 @@ impl<'a> Builder<'a> {
         let tiles: Vec<Tile> = tile.copied().into_iter().collect();
         let items = items(self.plan, packs, self.shape.kv_heads, |_| 0, |_, together| together);
         let grid = items.len() as u32;
-        let (spec, function) = self.decode_kernel(&tiles, (false, false), false)?;
+        let (spec, function) = self.decode_kernel(&tiles, (false, false), Folds::Never)?;
         self.decode(&spec, function, &items, grid)
     }
 
@@ -177,12 +178,15 @@ impl<'a> Builder<'a> {
         self.decode(&spec, function, &items, grid)
     }
 
-    /// Whether tasks join the partials that they complete: to find them takes each task a way to L2, and in the first
-    /// rounds of a queue nothing is there yet.
-    fn folds(&self, packs: &[u32], launch: &Launch) -> bool {
+    /// When tasks look for the partials that they complete. In a short queue nothing is there yet when they are claimed.
+    fn folds(&self, packs: &[u32], launch: &Launch) -> Folds {
+        if self.options.deterministic {
+            return Folds::Never;
+        }
         let tile = |pack: &u32| self.plan.tiles.get(self.plan.packs[*pack as usize].tile as usize);
         let tasks = packs.iter().map(|pack| self.shape.kv_heads.div_ceil(tile(pack).map_or(1, Tile::heads_together)));
-        !self.options.deterministic && tasks.sum::<u32>() >= FOLD_TASKS * USUAL_RESIDENCY * self.sms(launch.sms)
+        let many = tasks.sum::<u32>() >= FOLD_TASKS * USUAL_RESIDENCY * self.sms(launch.sms);
+        if many { Folds::AsClaimed } else { Folds::AtEnd }
     }
 
     /// The decode kernel for these tiles, loaded.
@@ -190,11 +194,11 @@ impl<'a> Builder<'a> {
         &self,
         tiles: &[Tile],
         (fused, beside): (bool, bool),
-        folds: bool,
+        folds: Folds,
     ) -> Result<(KernelSpec, Function), KernelError> {
         let mut spec = KernelSpec::new(tiles, self.shape.head_dim, self.shape.dtype, fused, self.traces());
         spec.beside_prefill = beside;
-        spec.folds = fused && folds;
+        spec.folds = folds;
         spec.groups = self.shape.groups();
         spec.copies = self.shape.copies(DecodeShape::BULK_BLOCK);
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);

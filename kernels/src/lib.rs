@@ -44,5 +44,5 @@ pub use plan::{
     CtaRoles, DecodeShape, Dtype, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows,
     Tile, Work,
 };
-pub use spec::{Arch, Copies, Groups, HybridSpec, KernelSpec, PrefillSpec, Roles};
+pub use spec::{Arch, Copies, Folds, Groups, HybridSpec, KernelSpec, PrefillSpec, Roles};
 pub use timing::{Protocol, Timing};

@@ -24,7 +24,7 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// Few rows, in few registers: for decode beside prefill.
+    /// Few rows, in few registers: for packs of no more, and for decode beside prefill.
     pub const LEAN: Self = Self { m: 8, n: 16 };
 
     /// KV heads that a CTA takes together: 4 for tiles 16 x 16 and 8 x 16, else 1.

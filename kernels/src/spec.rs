@@ -107,7 +107,6 @@ pub enum Groups {
 
 /// One decode kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a definition of the kernel's source")]
 pub struct KernelSpec {
     /// Tiles that the kernel can run.
     pub tiles: Vec<Tile>,
@@ -119,9 +118,8 @@ pub struct KernelSpec {
     pub fused: bool,
     /// Writes trace records.
     pub trace: bool,
-    /// Whether a task of a persistent kernel joins the other partials of a query to its own rows where it finds them
-    /// complete, instead of leaving that to whoever comes last. Last bits vary from run to run then.
-    pub folds: bool,
+    /// When a task of a persistent kernel joins the other partials of a query to its own rows.
+    pub folds: Folds,
     /// Runs beside slim prefill CTAs (see [`PrefillSpec::slim`]), in what they leave of each SM; only where `fused`.
     pub beside_prefill: bool,
     /// How tiles of K and V come.
@@ -136,6 +134,18 @@ pub struct KernelSpec {
     pub defines: Vec<String>,
 }
 
+/// When a task of a persistent kernel looks whether the other partials of a query are there. If so, it joins them to its
+/// own rows and writes the output; whoever comes last need not merge them from memory. Last bits vary from run to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Folds {
+    /// Never: whoever comes last merges all partials as they were stored.
+    Never = 0,
+    /// As it ends, for tasks of several KV heads.
+    AtEnd = 1,
+    /// As it is claimed, so that they come with its K and V.
+    AsClaimed = 2,
+}
+
 impl KernelSpec {
     /// The usual kernel for these tiles.
     pub fn new(tiles: &[Tile], head_dim: u32, dtype: Dtype, fused: bool, trace: bool) -> Self {
@@ -146,7 +156,7 @@ impl KernelSpec {
             dtype,
             fused,
             trace,
-            folds: fused,
+            folds: if fused { Folds::AsClaimed } else { Folds::Never },
             beside_prefill: false,
             copies: Copies::Bulk,
             groups: Groups::PowersOfTwo,
@@ -319,7 +329,7 @@ impl KernelSpec {
             format!("-DPS_D={}", self.head_dim),
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
             format!("-DPS_BESIDE={}", u32::from(self.beside_prefill)),
-            format!("-DPS_FOLDS={}", u32::from(self.folds)),
+            format!("-DPS_FOLDS={}", self.folds as u32),
             format!("-DPS_ANY_GROUP={}", u32::from(self.groups == Groups::Any)),
             format!("-DPS_WARPS={}", self.consumer_warps()),
             format!("-DPS_STAGES={}", self.stages_on(arch)?),

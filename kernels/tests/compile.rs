@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kernels::{
-    Arch, CompiledKernel, Compiler, Copies, Dtype, Groups, HybridSpec, KernelError, KernelSpec, PrefillSpec, Roles,
-    Tile, nvrtc_version,
+    Arch, CompiledKernel, Compiler, Copies, Dtype, Folds, Groups, HybridSpec, KernelError, KernelSpec, PrefillSpec,
+    Roles, Tile, nvrtc_version,
 };
 
 /// Decode kernels of groups that are a power of two, and of all others.
@@ -26,19 +26,24 @@ const SHARE: &str = "PACKSCOPE_KERNEL_SHARE";
 /// Tiles that a fused plan may mix.
 const MIXED: [Tile; 4] = [Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 64 }, Tile { m: 16, n: 16 }];
 
-/// Tile lists: each tile by itself, and every mixture that a fused plan may need.
+/// Tile lists: each tile by itself, and every mixture that a fused plan may need. In place of 16 x 16 packs of few rows
+/// have the lean one.
 fn tile_lists() -> Vec<Vec<Tile>> {
-    let mut lists: Vec<Vec<Tile>> = Vec::new();
+    let mut lists: Vec<Vec<Tile>> = vec![vec![Tile::LEAN]];
     for m in [16, 32, 64] {
         for n in [16, 32, 64, 128] {
             lists.push(vec![Tile { m, n }]);
         }
     }
     for chosen in 0_u32..1 << MIXED.len() {
-        let list = (0..MIXED.len()).filter(|at| chosen >> at & 1 == 1).map(|at| MIXED[at]);
-        if chosen.count_ones() > 1 {
-            lists.push(list.collect());
+        let list: Vec<Tile> = (0..MIXED.len()).filter(|at| chosen >> at & 1 == 1).map(|at| MIXED[at]).collect();
+        if list.len() < 2 {
+            continue;
         }
+        if let [others @ .., Tile { m: 16, n: 16 }] = &list[..] {
+            lists.push([others, &[Tile::LEAN]].concat());
+        }
+        lists.push(list);
     }
     lists
 }
@@ -115,13 +120,19 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
             }
         }
     }
-    for tiles in tile_lists() {
+    // The lean tile has no registers for more dimensions.
+    let fits = |tiles: &Vec<Tile>| head_dim <= 128 || !tiles.contains(&Tile::LEAN);
+    for tiles in tile_lists().into_iter().filter(fits) {
         // Only the fused kernel has several tiles in one launch.
         let fused: &[bool] = if tiles.len() == 1 { &[false, true] } else { &[true] };
-        decodes.extend(fused.iter().map(|fused| KernelSpec::new(&tiles, head_dim, dtype, *fused, trace)));
+        let of = |fused: bool| KernelSpec::new(&tiles, head_dim, dtype, fused, trace);
+        decodes.extend(fused.iter().map(|fused| of(*fused)));
+        // Without them only what is there anyway is left.
+        if tiles.iter().any(|tile| tile.heads_together() > 1) {
+            decodes.push(KernelSpec { folds: Folds::AtEnd, ..of(true) });
+        }
         if tiles.len() == MIXED.len() {
-            let last = KernelSpec::new(&tiles, head_dim, dtype, true, trace);
-            decodes.push(KernelSpec { folds: false, ..last });
+            decodes.push(KernelSpec { folds: Folds::Never, ..of(true) });
         }
     }
     let prefills = builds.into_iter().map(|spec| Build::Prefill(PrefillSpec { copies, ..spec }));

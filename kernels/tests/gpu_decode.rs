@@ -22,12 +22,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 /// Tile sets of the forests; three kernels of one tile come with each set of three.
-const TILE_SETS: [&[Tile]; 9] = [
+const TILE_SETS: [&[Tile]; 10] = [
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 16, n: 32 }],
     &[Tile { m: 16, n: 64 }],
     &[Tile::LEAN],
+    &[Tile { m: 64, n: 64 }, Tile::LEAN],
     &[Tile { m: 64, n: 64 }],
     &[Tile { m: 64, n: 16 }, Tile { m: 32, n: 32 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }],
@@ -37,8 +38,11 @@ const TILE_SETS: [&[Tile]; 9] = [
 /// Definitions under which a Hopper GPU runs the code written for `sm_80`.
 const AS_SM_80: [&str; 2] = ["-DPS_TMA=0", "-DPS_WGMMA=0"];
 
-/// Tasks join the partials that they find, as they do where there are many.
-const FOLDING: [&str; 1] = ["-DPS_FOLDS=1"];
+/// Tasks join the partials that they find as they are claimed, as they do where there are many.
+const FOLDING: [&str; 1] = ["-DPS_FOLDS=2"];
+
+/// The same as they end, as they do where there are few.
+const FOLDING_AT_END: [&str; 1] = ["-DPS_FOLDS=1"];
 
 struct Bench {
     gpu: Gpu,
@@ -278,6 +282,7 @@ fn random_forests_agree_with_f64() {
             ("streams", Way::Streams, false, plain),
             ("streams in a graph", Way::Streams, true, plain),
             ("fused", Way::Fused, false, plain),
+            ("fused on two SMs", Way::OnTwoSms, false, &FOLDING_AT_END),
             ("fused with folds", Way::OnTwoSms, false, &FOLDING),
         ];
         if !defines.is_empty() {

@@ -226,18 +226,35 @@ pub struct MergeKernel {
     /// The same of a warp of a persistent worker, where it is another number.
     #[serde(default)]
     pub worker_rows: Option<u32>,
-    /// A task of a persistent kernel begins with the other partials of a query that it completes, where there are
+    /// A task of a persistent kernel joins the other partials of a query that it completes to its own rows, where there are
     /// at most so many in all.
     pub fold: u32,
-    /// Tasks per worker of a launch from which on they do so.
+    /// Tasks per worker of a launch from which on they look for them as they begin, and not as they end.
     #[serde(default)]
     pub fold_tasks: Option<u32>,
 }
 
+/// The partials that tasks of a persistent launch join to their own rows: those that are complete in time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Folds {
+    most: u32,
+    as_begun: bool,
+}
+
+impl Folds {
+    /// Whether a task of `heads` KV heads joins the others of a query with so many `partials`, which are complete at
+    /// `arrived`, where it began and was done with its tiles at `begin` and `loop_end`. Tasks of one head do not look
+    /// as they end.
+    pub fn joins(self, partials: u32, heads: u32, arrived: f64, (begin, loop_end): (f64, f64)) -> bool {
+        let in_time = if self.as_begun { arrived <= begin } else { heads > 1 && arrived <= loop_end };
+        partials <= self.most && in_time
+    }
+}
+
 impl MergeKernel {
-    /// The most partials that tasks find complete and begin with, where each of `workers` has its share of `tasks`.
-    pub fn folds(&self, tasks: u32, workers: u32) -> u32 {
-        if tasks >= self.fold_tasks.unwrap_or(0).saturating_mul(workers) { self.fold } else { 0 }
+    /// What tasks join where each of `workers` has its share of `tasks`.
+    pub fn folds(&self, tasks: u32, workers: u32) -> Folds {
+        Folds { most: self.fold, as_begun: tasks >= self.fold_tasks.unwrap_or(0).saturating_mul(workers) }
     }
 
     /// Trips to memory, one after another, in which a warp merges `partials` partials of the heads that it takes at once.
@@ -375,5 +392,23 @@ impl Device {
             return wrong(format!("tile_steps names {}×{}, which is not among its kernels", step.m, step.n));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn tasks_join_few_partials_that_are_there_as_they_begin_or_in_a_short_queue_as_they_end() {
+        let kernel = crate::hw::find("h200-sxm").unwrap().merge_kernel.unwrap();
+        let (short, long) = (kernel.folds(100, 264), kernel.folds(10_000, 264));
+        let at_work = (10.0, 20.0);
+        for (heads, arrived, [in_short, in_long]) in
+            [(4, 9.0, [true, true]), (4, 15.0, [true, false]), (4, 21.0, [false, false]), (1, 9.0, [false, true])]
+        {
+            assert_eq!(short.joins(2, heads, arrived, at_work), in_short, "short, {heads} heads, {arrived}");
+            assert_eq!(long.joins(2, heads, arrived, at_work), in_long, "long, {heads} heads, {arrived}");
+        }
+        assert!(!short.joins(kernel.fold + 1, 4, 9.0, at_work) && !long.joins(kernel.fold + 1, 4, 9.0, at_work));
     }
 }

@@ -21,6 +21,7 @@ use crate::backend::sim::series::Series;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, LONGEST_RUN, Span};
 use crate::error::Result;
+use crate::hw::Folds;
 use crate::plan::{CtaRole, Dispatch, LaunchKind, LaunchPlan, PlannedPack};
 use crate::units::{Nanos, PackIdx, QueryIdx};
 use crate::workload::PartialForm;
@@ -70,8 +71,7 @@ struct Progress {
     workers: u32,
     /// CTAs of it that the GPU holds.
     lanes: u32,
-    /// The most partials with which a task begins where they are complete (`MergeKernel::folds`).
-    fold: u32,
+    folds: Folds,
     /// What is left to take by ticket, for a hybrid launch.
     tickets: Option<TicketDesk>,
     waiting_for: usize,
@@ -182,7 +182,8 @@ impl<'a> Simulation<'a> {
         let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
         let joined = launch.kind.is_persistent() && self.plan.decodes_of(launch) > all.saturating_mul(most);
         let workers = all.min(ctas.len() as u32);
-        let fold = self.model.device.merge_kernel.map_or(0, |kernel| kernel.folds(ctas.len() as u32, all));
+        let kernel = self.model.device.merge_kernel;
+        let folds = kernel.map_or(Folds::default(), |kernel| kernel.folds(ctas.len() as u32, all));
         let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
         Progress {
             tickets: by_ticket.then(|| TicketDesk::new(self.model.device.sm_count as usize)),
@@ -193,7 +194,7 @@ impl<'a> Simulation<'a> {
             joined,
             workers,
             lanes: all,
-            fold,
+            folds,
             waiting_for: 0,
             ready: 0.0,
             begin: f64::INFINITY,

@@ -169,6 +169,21 @@ fn sharing() -> (Batch, LaunchPlan) {
 }
 
 #[test]
+fn leaves_of_no_more_rows_than_the_lean_kernel_has_run_on_it() {
+    let wide = Tile { m: 16, n: 16 };
+    for (heads, kernel) in [
+        ((32, 32), KernelTile::LEAN),
+        ((28, 4), KernelTile::LEAN),
+        ((64, 8), KernelTile::LEAN),
+        ((64, 4), KernelTile { m: 16, n: 16 }),
+    ] {
+        let (_, plan) = planned("1,64_512,32", heads, "min-time", Strategy::Fused);
+        assert_eq!(kernel_tiles(&plan.unwrap()).unwrap().get(&wide), Some(&kernel), "{heads:?}");
+    }
+    assert_eq!(leaner(KernelTile { m: 16, n: 16 }, Some(4), 256), KernelTile { m: 16, n: 16 }, "no registers for it");
+}
+
+#[test]
 fn launch_i_of_the_plan_is_launch_i_on_the_gpu_also_where_two_share_a_kernel() {
     let (batch, plan) = sharing();
     let lowered = lower(&batch, &plan).unwrap();

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::kinds::Kinds;
+use crate::hw::Folds;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::units::PackIdx;
 
@@ -32,8 +33,7 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     let arrivals = Arrivals::of(plan, kinds);
     let pack_of_slot = plan.packs_of_slots();
     let (tasks, workers) = tasks_and_workers(kinds);
-    // The most partials with which a task begins where they are complete.
-    let fold = model.device.merge_kernel.map_or(0, |kernel| kernel.folds(tasks as u32, workers as u32));
+    let folds = model.device.merge_kernel.map_or(Folds::default(), |kernel| kernel.folds(tasks as u32, workers as u32));
     let busy = (tasks / workers).min(1.0);
     let heads = f64::from(plan.shape.kv_heads);
     let (mut sums, mut most) = (vec![0.0; kinds.all.len()], vec![0.0_f64; kinds.all.len()]);
@@ -50,10 +50,10 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
         let packs = plan.merge.of(query).iter().map(|slot| pack_of_slot[*slot as usize]);
         let Some((last, before)) = arrivals.last_two(plan, packs) else { continue };
         let kind = kinds.of_pack[last.at()] as usize;
-        if partials as u32 <= fold && before <= arrivals.of_pack[last.at()] - kinds.all[kind].alone() {
+        let (end, of_kind, pack) = (arrivals.of_pack[last.at()], &kinds.all[kind], plan.pack(last));
+        if folds.joins(partials as u32, pack.heads, before, (end - of_kind.alone(), end - of_kind.end)) {
             continue;
         }
-        let pack = plan.pack(last);
         // While other lanes have work, and when it is the last that has any.
         let [whole, last_whole] = *known
             .entry((kind as u32, partials))

@@ -43,7 +43,8 @@ impl Simulation<'_> {
     pub(super) fn complete_partials(&mut self, span: &Span) -> Option<MainLoop> {
         let work = self.plan.decode_at(&self.plan.launches[span.launch as usize], span.cta);
         let heads = self.plan.shape.kv_heads as usize;
-        let fold = self.progress[span.launch as usize].fold;
+        let folds = self.progress[span.launch as usize].folds;
+        let while_at_work = (span.begin.as_f64(), span.loop_end.as_f64());
         let (mut merged, mut hits) = (Vec::new(), 0.0);
         for query in self.plan.queries_of(work.pack) {
             let partials = self.plan.merge.of(*query).len() as u32;
@@ -51,10 +52,9 @@ impl Simulation<'_> {
             let before = merged.len();
             for at in first..first + work.kv_heads as usize {
                 self.missing[at] -= 1;
-                // Few partials that were there when the task began are what it began with, while its KV came.
-                let begun_with = partials <= fold && self.arrived[at] <= span.begin.as_f64();
+                let joined = folds.joins(partials, work.kv_heads, self.arrived[at], while_at_work);
                 self.arrived[at] = self.now;
-                if self.missing[at] == 0 && partials > 1 && !begun_with {
+                if self.missing[at] == 0 && partials > 1 && !joined {
                     merged.push(partials);
                 }
             }
