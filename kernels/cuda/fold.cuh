@@ -5,7 +5,6 @@
 #include "epilogue.cuh"
 #include "queue.cuh"
 
-#if PS_FUSED && PS_FOLDS && !PS_BESIDE && PS_D <= 128
 // Marks the query of this thread where all of its rows but those of this task had arrived when it asked.
 template <class S>
 __device__ __forceinline__ void find_arrived(const DecodeParams& p, const TaskQueries<S>& queries, u32 arrived) {
@@ -67,13 +66,6 @@ __device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>
         }
     }
 }
-#else
-template <class S>
-__device__ __forceinline__ void find_arrived(const DecodeParams&, const TaskQueries<S>&, u32) {}
-template <class S>
-__device__ __forceinline__ void fold_partials(const DecodeParams&, RowState<S>&, const TaskQueries<S>&,
-                                              const Position<S>&) {}
-#endif
 
 // Other partials of a task of one query that come in a stage of the ring after the last tile, as
 // the producer laid them: partial by partial, in each the rows of the four heads. Their LSEs are

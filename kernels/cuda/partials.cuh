@@ -20,14 +20,8 @@ __device__ __forceinline__ u32 partial_column(u32 at) {
 #endif
 }
 
-// Partials were written by other SMs during this launch: read them past the L1 cache.
-__device__ __forceinline__ float load_float_l2(const float* p) {
-    float r;
-    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
-    return r;
-}
-
-// The same where `on`, else `otherwise`. Not a branch: a load behind one is waited for at once.
+// A value where `on`, else `otherwise`. Partials were written by other SMs during this launch: it is read past the L1
+// cache. Not a branch: a load behind one is waited for at once.
 __device__ __forceinline__ float load_float_l2_if(float otherwise, const float* p, bool on) {
     asm volatile("{\n .reg .pred q;\n setp.ne.u32 q, %2, 0;\n @q ld.global.cg.f32 %0, [%1];\n}"
                  : "+f"(otherwise)

@@ -397,10 +397,11 @@ impl Device {
 
 #[cfg(test)]
 mod tests {
+    use crate::hw;
 
     #[test]
     fn tasks_join_few_partials_that_are_there_as_they_begin_or_in_a_short_queue_as_they_end() {
-        let kernel = crate::hw::find("h200-sxm").unwrap().merge_kernel.unwrap();
+        let kernel = hw::find("h200-sxm").unwrap().merge_kernel.unwrap();
         let (short, long) = (kernel.folds(100, 264), kernel.folds(10_000, 264));
         let at_work = (10.0, 20.0);
         for (heads, arrived, [in_short, in_long]) in

@@ -7,6 +7,7 @@
 //! ```
 
 use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
+use crate::hw::Folds;
 use crate::plan::MergeRound;
 use crate::tile::{CtaShape, MERGE_IN_FLIGHT, Tile};
 use crate::units::{Bytes, Nanos};
@@ -36,6 +37,11 @@ fn merged_by_a_warp(group: u32) -> u32 {
 }
 
 impl CostModel<'_> {
+    /// The partials that tasks of a persistent launch join, where each of `workers` has its share of `tasks`.
+    pub(super) fn folds(&self, tasks: u32, workers: u32) -> Folds {
+        self.device.merge_kernel.map(|kernel| kernel.folds(tasks, workers)).unwrap_or_default()
+    }
+
     /// What a CTA of the merge kernel takes.
     pub(super) fn merge_kernel_cta(&self) -> CtaShape {
         let (registers, warps) = self.device.merge_kernel.map_or((MERGE_REGISTERS, MERGE_WARPS), |kernel| {

@@ -71,6 +71,7 @@ struct Progress {
     workers: u32,
     /// CTAs of it that the GPU holds.
     lanes: u32,
+    /// The partials that its tasks join to their own rows.
     folds: Folds,
     /// What is left to take by ticket, for a hybrid launch.
     tickets: Option<TicketDesk>,
@@ -182,8 +183,7 @@ impl<'a> Simulation<'a> {
         let most = self.model.device.queue_items.map_or(u32::MAX, |items| items.tasks_per_lane);
         let joined = launch.kind.is_persistent() && self.plan.decodes_of(launch) > all.saturating_mul(most);
         let workers = all.min(ctas.len() as u32);
-        let kernel = self.model.device.merge_kernel;
-        let folds = kernel.map_or(Folds::default(), |kernel| kernel.folds(ctas.len() as u32, all));
+        let folds = self.model.folds(ctas.len() as u32, all);
         let by_ticket = matches!(launch.kind, LaunchKind::Hybrid(k) if matches!(k.dispatch, Dispatch::Tickets(_)));
         Progress {
             tickets: by_ticket.then(|| TicketDesk::new(self.model.device.sm_count as usize)),

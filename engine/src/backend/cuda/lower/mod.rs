@@ -373,13 +373,11 @@ fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
     side_by_side
         .into_iter()
         .map(|(tile, heads)| {
-            let kernel = match (beside, most_rows.get(&tile)) {
-                (true, Some(rows)) if *rows <= KernelTile::LEAN.m => KernelTile::LEAN,
-                (true, _) => tall_beside(plan.shape.block_size),
-                (false, rows) => {
-                    let kernel = kernel_tile(tile, heads, mixed, plan.shape.head_dim);
-                    leaner(kernel, rows.copied(), plan.shape.head_dim)
-                }
+            let few = most_rows.get(&tile).is_some_and(|rows| *rows <= KernelTile::LEAN.m);
+            let kernel = match beside {
+                true if few => KernelTile::LEAN,
+                true => tall_beside(plan.shape.block_size),
+                false => kernel_tile(tile, (heads, few), mixed, plan.shape.head_dim),
             };
             let spec = KernelSpec::new(&[kernel], plan.shape.head_dim, KernelDtype::F16, false, false);
             match spec.check() {
@@ -390,19 +388,14 @@ fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
         .collect()
 }
 
-/// For packs of few rows, as leaves are, the lean kernel in place of 16×16: the same tokens and heads a CTA with half the
-/// products, 0 to 3 % less on PAT's Figure 10 (H200). It has no registers for more dimensions.
-fn leaner(kernel: KernelTile, rows: Option<u32>, head_dim: u32) -> KernelTile {
-    let few = rows.is_some_and(|rows| rows <= KernelTile::LEAN.m);
-    let alike = kernel.n == KernelTile::LEAN.n && kernel.heads_together() == KernelTile::LEAN.heads_together();
-    if few && alike && head_dim <= 128 { KernelTile::LEAN } else { kernel }
-}
-
 /// 64×128 at d 128, and 32×128 too at d 256, spill registers and run with 64 tokens. The kernel of 16×16 takes four heads a CTA; a plan
 /// whose 16×16 takes one runs on 16×32. In a persistent kernel of several shapes, each m has one n, but for
-/// 16×16, whose CTAs are cut differently.
-fn kernel_tile(tile: Tile, side_by_side: bool, mixed: bool, head_dim: u32) -> KernelTile {
+/// 16×16, whose CTAs are cut differently. For packs of few rows, as leaves are, the lean kernel is in its place: the same
+/// tokens and heads a CTA with half the products, 0 to 3 % less on PAT's Figure 10 (H200). It has no registers for more
+/// dimensions.
+fn kernel_tile(tile: Tile, (side_by_side, few): (bool, bool), mixed: bool, head_dim: u32) -> KernelTile {
     let n = match (tile.m, tile.n) {
+        (16, 16) if side_by_side && few && head_dim <= 128 => return KernelTile::LEAN,
         (16, 16) if side_by_side => 16,
         _ if mixed => 64,
         (16, 16) => 32,

@@ -4,7 +4,6 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::kinds::Kinds;
-use crate::hw::Folds;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::units::PackIdx;
 
@@ -33,7 +32,7 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     let arrivals = Arrivals::of(plan, kinds);
     let pack_of_slot = plan.packs_of_slots();
     let (tasks, workers) = tasks_and_workers(kinds);
-    let folds = model.device.merge_kernel.map_or(Folds::default(), |kernel| kernel.folds(tasks as u32, workers as u32));
+    let folds = model.folds(tasks as u32, workers as u32);
     let busy = (tasks / workers).min(1.0);
     let heads = f64::from(plan.shape.kv_heads);
     let (mut sums, mut most) = (vec![0.0; kinds.all.len()], vec![0.0_f64; kinds.all.len()]);
