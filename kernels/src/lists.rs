@@ -149,6 +149,34 @@ pub(crate) fn items(
     items
 }
 
+/// The items of a persistent grid in the order of its CTAs: the first item of each, then those that they take from the
+/// queue. A GPU places CTAs that follow each other in one GPC, which has its share of the memory's bandwidth, so each
+/// layer of one CTA per SM is walked in steps: of items in the order of their length any number from the first on is
+/// spread over all GPCs. A layer that they do not fill has empty items between them. Items that are a whole number of
+/// layers apart stay so.
+pub(crate) fn spread(items: &[Item], sms: u32, lanes: u32) -> Vec<Item> {
+    let (sms, lanes) = (sms as usize, lanes as usize);
+    let ctas = items.len().next_multiple_of(sms).min(lanes);
+    let (first, queued) = items.split_at(items.len().min(ctas));
+    let step = golden_step(sms);
+    let mut list = vec![Item::default(); ctas];
+    for (number, item) in first.iter().enumerate() {
+        list[number / sms * sms + number % sms * step % sms] = *item;
+    }
+    list.extend_from_slice(queued);
+    list
+}
+
+/// The step near the golden section of `count` that comes to every place of it.
+fn golden_step(count: usize) -> usize {
+    let golden = (count as f64 * 0.618).round() as usize;
+    (golden.max(1)..count).find(|step| gcd(*step, count) == 1).unwrap_or(1)
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// The work queue: `box_tokens` says how many tokens a box of an item's tile has, `block_size` how many a block.
 pub(crate) fn entries(
     items: &[Item],
@@ -219,6 +247,36 @@ mod tests {
         assert_eq!(entries[0].item, item);
         assert_eq!(&entries[0].queries[..3], &[query(8), query(9), PackQuery::default()]);
         assert_eq!(&entries[0].blocks[..4], &[5, 5, 6, 0]);
+    }
+
+    #[test]
+    fn first_items_are_spread_and_none_is_lost() {
+        let item = |task: u32| Item { task, head_count: 1, ..Item::default() };
+        let layer = 132_usize;
+        for (count, ctas) in [(1, 132), (96, 132), (132, 132), (140, 264), (264, 264), (300, 300)] {
+            let items: Vec<Item> = (0..count).map(item).collect();
+            let list = spread(&items, layer as u32, 264);
+            assert_eq!(list.len(), ctas, "{count} items");
+            let place = |task: u32| list.iter().position(|item| item.head_count == 1 && item.task == task).unwrap();
+            let places: Vec<usize> = (0..count).map(place).collect();
+            for (number, at) in places.iter().enumerate() {
+                let below = number < 264;
+                assert_eq!(at / layer, number / layer, "item {number} of {count} is in another layer");
+                assert!(!below || at % layer == places[number % layer], "item {number} of {count} is on another SM");
+            }
+            // Of the first third as many are in each of eight GPCs, but for one or two.
+            let third = &places[..places.len().min(44)];
+            for gpc in 0..8 {
+                let here = third.iter().filter(|at| *at * 8 / layer == gpc).count();
+                assert!((here as f64 - third.len() as f64 / 8.0).abs() <= 2.0, "{here} of {count} in GPC {gpc}");
+            }
+        }
+        for count in 1..300 {
+            let step = golden_step(count);
+            let mut seen: Vec<usize> = (0..count).map(|at| at * step % count).collect();
+            seen.sort_unstable();
+            assert!(seen.iter().copied().eq(0..count), "a step of {step} misses some of {count}");
+        }
     }
 
     #[test]
