@@ -149,7 +149,7 @@ fn a_fit_says_how_it_gets_on_and_writes_the_device() {
     let [before, after] = [before, after].map(|error| error["worst"].as_f64().unwrap());
     assert!(before > 0.4 && after < before / 3.0, "{before} → {after}");
     let told: Vec<&str> = ran.stderr.lines().collect();
-    assert_eq!(told[0], "slopes of 17 constants in 4 of 4 runs", "{}", ran.stderr);
+    assert_eq!(told[0], "slopes of 21 constants in 4 of 4 runs", "{}", ran.stderr);
     assert!(told[1].starts_with("round 1, 4 of 4 runs: median error ") && told[1].ends_with(" simulations so far"));
     let device = hw::from_ron(&std::fs::read_to_string(folder.path().join("gpu.ron")).unwrap()).unwrap();
     assert!(device.sources["sim"].contains("4 runs measured"), "{}", device.sources["sim"]);
