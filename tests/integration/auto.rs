@@ -6,9 +6,10 @@ use engine::hw;
 use engine::pack;
 use engine::plan::Strategy;
 use engine::session::{Auto, PlanOptions, Planned, RunOptions, plan_spec, simulate};
-use engine::workload::{BatchSpec, random_forest};
+use engine::workload::{AttentionShape, BatchSpec, parse_decode, random_forest};
 use serde_json::Value;
 
+use crate::common::planned;
 use crate::program::packscope;
 
 /// Small random batches of a seed, since every way is run.
@@ -70,6 +71,25 @@ fn cohorts_take_about_as_long_as_the_simulated_run() {
     off.sort_by(f64::total_cmp);
     let (median, nine_of_ten) = (off[off.len() / 2], off[off.len() * 9 / 10]);
     assert!(median < 0.06 && nine_of_ten < 0.35, "median {median}, nine of ten {nine_of_ten}");
+}
+
+/// One wave of a few µs, in which what its first CTAs wait for is a part that counts.
+#[test]
+fn cohorts_of_one_short_wave_take_as_long_as_the_simulated_run() {
+    for (decodes, device) in
+        ["1x50", "4x200", "16x64", "8x900"].iter().flat_map(|d| ["h200-sxm", "h100-sxm"].map(|on| (d, on)))
+    {
+        let requests = vec![parse_decode(decodes).unwrap()];
+        let spec = BatchSpec { requests, ..BatchSpec::empty(AttentionShape::default()) };
+        for (scheduler, strategy) in
+            [("query-centric", Strategy::Serial), ("query-centric", Strategy::Fused), ("pat", Strategy::Fused)]
+        {
+            let planned = planned(&spec, scheduler, strategy, device);
+            let time = estimate(&planned.plan, &planned.tree, &planned.options.device).unwrap().as_f64();
+            let off = time / simulated(&planned) - 1.0;
+            assert!(off.abs() < 0.03, "{decodes} under {scheduler} {} on {device}: {off:+.3}", strategy.name());
+        }
+    }
 }
 
 #[test]

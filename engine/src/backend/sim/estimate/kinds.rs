@@ -19,6 +19,8 @@ pub(super) struct Kind {
     /// Prologue and epilogue, ns.
     pub(super) begin: f64,
     pub(super) end: f64,
+    /// What the first task of a worker takes longer, ns: no tile of it came ahead.
+    pub(super) first: f64,
     /// Merges in the mean, ns at full rate.
     pub(super) merging: f64,
     /// The main loop at full rate, ns.
@@ -84,9 +86,16 @@ impl Kinds {
                 }
                 _ => return None,
             };
-            kinds.orders.push(Order { runs, share, lead: lead(launch.kind, model) });
+            let lead = lead(launch.kind, model) + kinds.first_of_longest(at);
+            kinds.orders.push(Order { runs, share, lead });
         }
         Some(kinds)
+    }
+
+    /// What the longest CTAs of a launch take longer where they are the first of workers, ns: where one wave is all, they end it.
+    fn first_of_longest(&self, launch: usize) -> f64 {
+        let of_launch = self.all.iter().filter(|kind| kind.launch as usize == launch);
+        of_launch.max_by(|a, b| a.alone().total_cmp(&b.alone())).map_or(0.0, |longest| longest.first)
     }
 
     /// Takes the order of queues from the plan again.
@@ -174,6 +183,7 @@ impl Kind {
             launch: launch as u32,
             begin,
             end,
+            first: 0.0,
             merging: 0.0,
             time: work.time,
             exposure: (work.waits.hbm / work.time).clamp(LEAST_EXPOSURE, 1.0),
@@ -227,14 +237,16 @@ fn decode_kind(
     }
     let heads = plan.run_of_heads(launch, class.first);
     let ahead = launch.kind.is_persistent();
-    let cta = DecodeCta { ahead, ..model.cta(pack, heads, launch.order, on) };
-    let work = model.main_loop(pack, &cta, hit, written);
+    let first = model.cta(pack, heads, launch.order, on);
+    let of = |cta: &DecodeCta| model.main_loop(pack, cta, hit, written);
+    let work = of(&DecodeCta { ahead, ..first });
     let (begin, end) = if ahead {
         (sim.queue_pop, model.worker_epilogue(work.dram_write, class.merged > 0))
     } else {
         (sim.cta_prologue, model.epilogue(work.dram_write))
     };
-    Kind::new(at, (begin.as_f64(), end), &work, limits)
+    let first = if ahead { of(&first).time - work.time } else { 0.0 };
+    Kind { first, ..Kind::new(at, (begin.as_f64(), end), &work, limits) }
 }
 
 /// What the first CTAs of a launch take more than those that follow on their SMs, ns: workers are set up by then, and
@@ -242,7 +254,7 @@ fn decode_kind(
 fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
     let sim = &model.device.sim;
     if kind.is_persistent() {
-        model.prologue(kind).as_f64() - sim.queue_pop.as_f64() + sim.idle_latency.as_f64()
+        model.prologue(kind).as_f64() - sim.queue_pop.as_f64()
     } else if kind.is_merge() {
         (sim.cta_prologue + sim.cta_epilogue).as_f64() - sim.idle_latency.as_f64()
     } else {
