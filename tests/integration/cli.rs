@@ -115,7 +115,7 @@ fn list_tiles_sets_the_paper_beside_the_constraints_and_explains_the_difference(
     let listed = packscope(&["list", "tiles"]);
     assert_eq!(listed.code, 0, "{}", listed.stderr);
     let line = |start: &str| listed.stdout.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
-    let differing = line("h100-sxm 64×64 ");
+    let differing = line("h100-sxm-pat 64×64 ");
     assert!(differing.contains("feasible;") && differing.contains("PAT leaves it out: three CTAs"), "{differing}");
     assert!(line("a100-sxm-80gb 64×16 ").contains("fails ② bytes in flight"));
     assert!(line("h200-sxm 64×32 ").contains("PAT has no list"));

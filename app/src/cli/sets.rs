@@ -223,7 +223,7 @@ fn flashforge() -> Outcome<Set> {
     let mut set = Set { key: "flashforge", cases, ways, claims: Vec::new(), apart: flashforge_apart(), on: Vec::new() };
     // The H800 has the SMs and the HBM of an H100; of the paper's five GPUs the RTX 4090 is the nearest to its A6000 here.
     let cards = |set: &mut Set, key| set.push_on(tree("50K", "1,16_49984,1024", shape)?, key);
-    let (h100, ada) = (cards(&mut set, "h100-sxm")?, cards(&mut set, "rtx-4090")?);
+    let (h100, ada) = (cards(&mut set, "h100-sxm-pat")?, cards(&mut set, "rtx-4090")?);
     let claim =
         |what, number, measure| Claim { published: Published::Number(number), what, measure, cases: Some(balanced) };
     let of = |what, number, case, way| claim(what, number, Measure::Case { case, way });
@@ -341,7 +341,7 @@ fn hydragen() -> Outcome<Set> {
     ];
     let mut set = Set { key: "hydragen", cases, ways, claims: Vec::new(), apart, on: Vec::new() };
     let mut card = |key| set.push_on(longest.clone(), key);
-    let (a100, l40s, h100) = (card("a100-sxm-40gb")?, card("l40s")?, card("h100-sxm")?);
+    let (a100, l40s, h100) = (card("a100-sxm-40gb")?, card("l40s")?, card("h100-sxm-pat")?);
     let claim = |what, published, measure| Claim { what, published, measure, cases: Some(all) };
     let over = |case, base| Measure::CaseOver { way: 1, case, base };
     set.claims = vec![

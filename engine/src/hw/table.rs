@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use super::Device;
 use crate::error::{Error, Result};
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("h200-sxm", include_str!("devices/h200-sxm.ron")),
     ("h100-sxm", include_str!("devices/h100-sxm.ron")),
+    ("h100-sxm-pat", include_str!("devices/h100-sxm-pat.ron")),
     ("a100-sxm-80gb", include_str!("devices/a100-sxm-80gb.ron")),
     ("a100-sxm-40gb", include_str!("devices/a100-sxm-40gb.ron")),
     ("h20-sxm", include_str!("devices/h20-sxm.ron")),

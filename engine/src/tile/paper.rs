@@ -17,7 +17,7 @@ pub struct Difference {
 pub fn reported(device_key: &str) -> Option<Vec<Tile>> {
     let dropped: &[(u32, u32)] = match device_key {
         "a100-sxm-80gb" => &[],
-        "h100-sxm" => &[(64, 32), (64, 64)],
+        "h100-sxm-pat" => &[(64, 32), (64, 64)],
         _ => return None,
     };
     let mut tiles = Vec::new();
@@ -48,7 +48,7 @@ pub fn differences(device_key: &str, set: &TileSet) -> Vec<Difference> {
 
 fn explain(device_key: &str, tile: Tile) -> &'static str {
     match (device_key, tile) {
-        ("h100-sxm", Tile { m: 64, n: 64 }) => {
+        ("h100-sxm-pat", Tile { m: 64, n: 64 }) => {
             "three CTAs keep 48 KiB in flight where 24.8 KiB are needed, so no constraint drops it; a latency \
              that did (above 1,937 ns) would drop (32,16) too, which the paper keeps. The authors' build had \
              other registers (their 9,504 CTAs are 132 × 72, which the occupancies here do not divide)"
@@ -71,14 +71,14 @@ mod tests {
             differences(key, &set).iter().map(|d| (d.tile.m, d.tile.n, d.solver_feasible)).collect::<Vec<_>>()
         };
         assert_eq!(differing("a100-sxm-80gb"), []);
-        assert_eq!(differing("h100-sxm"), [(64, 64, true)]);
+        assert_eq!(differing("h100-sxm-pat"), [(64, 64, true)]);
         assert_eq!(differing("h200-sxm"), [], "the paper has no list for it");
     }
 
     /// The sentence about (64, 64) rests on this: whatever latency drops it drops (32, 16) before.
     #[test]
     fn no_latency_drops_64_64_on_the_h100_and_keeps_32_16() {
-        let mut device = hw::find("h100-sxm").unwrap().clone();
+        let mut device = hw::find("h100-sxm-pat").unwrap().clone();
         for latency in (0..5000).step_by(10) {
             device.loaded_latency = crate::units::Nanos(latency);
             let set = solve(&device, 128, Dtype::F16);

@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn the_h100_loses_64_32_for_want_of_bytes_in_flight() {
-        let tiles = feasible("h100-sxm");
+        let tiles = feasible("h100-sxm-pat");
         assert!(!tiles.contains(&(64, 32)), "{tiles:?}");
         // The paper also drops (64, 64). With the registers that nvcc 13 gives (166, three CTAs,
         // 48 KiB in flight of 24.8 KiB needed) no constraint explains that; see the tile view.
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn occupancy_is_that_of_the_compiled_kernels() {
         let a100 = hw::find("a100-sxm-80gb").unwrap();
-        let h100 = hw::find("h100-sxm").unwrap();
+        let h100 = hw::find("h100-sxm-pat").unwrap();
         let at = |device, m, n| occupancy(device, Tile { m, n }, 128, Dtype::F16);
         for (m, n, a, h) in [
             (64, 128, 2, 2),
