@@ -260,9 +260,9 @@ mod tests {
             let place = |task: u32| list.iter().position(|item| item.head_count == 1 && item.task == task).unwrap();
             let places: Vec<usize> = (0..count).map(place).collect();
             for (number, at) in places.iter().enumerate() {
-                let below = number < 264;
+                let queued = number >= 264;
                 assert_eq!(at / layer, number / layer, "item {number} of {count} is in another layer");
-                assert!(!below || at % layer == places[number % layer], "item {number} of {count} is on another SM");
+                assert!(queued || at % layer == places[number % layer], "item {number} of {count} is on another SM");
             }
             // Of the first third as many are in each of eight GPCs, but for one or two.
             let third = &places[..places.len().min(44)];

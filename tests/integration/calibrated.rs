@@ -38,6 +38,7 @@ struct Measured {
 /// The furthest off is `min-time` under `serial` at 32/8, configuration 17: 15 % too slow.
 const H200: Measured = Measured { fixture: include_str!("../fixtures/h200-makespans.json"), median: 0.04, worst: 0.16 };
 
+/// The furthest off is `min-time` under `fused` at 32/8, configuration 3: 17 % too slow.
 const H100: Measured = Measured { fixture: include_str!("../fixtures/h100-makespans.json"), median: 0.03, worst: 0.18 };
 
 /// The runs with the way and the configuration of each.

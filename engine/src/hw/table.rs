@@ -74,6 +74,16 @@ mod tests {
         }
     }
 
+    /// Both run the same machine code on the same SMs, so what changes in one table changes in the other.
+    #[test]
+    fn hopper_gpus_have_the_same_kernels() {
+        let [h200, h100] = ["h200-sxm", "h100-sxm"].map(|key| find(key).unwrap());
+        let kernels = |of: &Device| [of.kernels.clone(), of.kernels_d64.clone(), of.kernels_d256.clone()];
+        assert_eq!(kernels(h100), kernels(h200));
+        assert_eq!((h100.merge_kernel, h100.queue_items), (h200.merge_kernel, h200.queue_items));
+        assert_eq!(h100.prefill_kernel, h200.prefill_kernel);
+    }
+
     #[test]
     fn a_written_device_is_read_as_it_was() {
         for (key, text) in FILES {

@@ -237,15 +237,15 @@ fn decode_kind(
     }
     let heads = plan.run_of_heads(launch, class.first);
     let ahead = launch.kind.is_persistent();
-    let first = model.cta(pack, heads, launch.order, on);
-    let of = |cta: &DecodeCta| model.main_loop(pack, cta, hit, written);
-    let work = of(&DecodeCta { ahead, ..first });
+    let cta = model.cta(pack, heads, launch.order, on);
+    let main_loop = |ahead| model.main_loop(pack, &DecodeCta { ahead, ..cta }, hit, written);
+    let work = main_loop(ahead);
     let (begin, end) = if ahead {
         (sim.queue_pop, model.worker_epilogue(work.dram_write, class.merged > 0))
     } else {
         (sim.cta_prologue, model.epilogue(work.dram_write))
     };
-    let first = if ahead { of(&first).time - work.time } else { 0.0 };
+    let first = if ahead { main_loop(false).time - work.time } else { 0.0 };
     Kind { first, ..Kind::new(at, (begin.as_f64(), end), &work, limits) }
 }
 
