@@ -149,22 +149,31 @@ pub(crate) fn items(
     items
 }
 
+/// The items of packs of one tile, a CTA each: as many heads as the tile computes at once, pack by pack, or where they are
+/// `pack_fastest` head by head.
+pub(crate) fn one_each(plan: &PlanArrays<'_>, packs: &[u32], kv_heads: u32, pack_fastest: bool) -> Vec<Item> {
+    let mut items = items(plan, packs, kv_heads, |_| 0, |_, together| together);
+    if pack_fastest {
+        // A stable sort, so packs stay in their order.
+        items.sort_by_key(|item| item.head_begin);
+    }
+    items
+}
+
 /// The items of a persistent grid in the order of its CTAs: the first item of each, then those that they take from the
 /// queue. A GPU places CTAs that follow each other in one GPC, which has its share of the memory's bandwidth, so each
 /// layer of one CTA per SM is walked in steps: of items in the order of their length any number from the first on is
-/// spread over all GPCs. A layer that they do not fill has empty items between them. Items that are a whole number of
-/// layers apart stay so.
-pub(crate) fn spread(items: &[Item], sms: u32, lanes: u32) -> Vec<Item> {
-    let (sms, lanes) = (sms as usize, lanes as usize);
-    let ctas = items.len().next_multiple_of(sms).min(lanes);
-    let (first, queued) = items.split_at(items.len().min(ctas));
-    let step = golden_step(sms);
-    let mut list = vec![Item::default(); ctas];
-    for (number, item) in first.iter().enumerate() {
-        list[number / sms * sms + number % sms * step % sms] = *item;
+/// spread over all GPCs.
+pub(crate) fn spread(mut items: Vec<Item>, sms: u32, lanes: u32) -> Vec<Item> {
+    let first = items.len().min(lanes as usize);
+    for layer in items[..first].chunks_mut(sms as usize) {
+        let step = golden_step(layer.len());
+        let in_order = layer.to_vec();
+        for (number, item) in in_order.iter().enumerate() {
+            layer[number * step % layer.len()] = *item;
+        }
     }
-    list.extend_from_slice(queued);
-    list
+    items
 }
 
 /// The step near the golden section of `count` that comes to every place of it.
@@ -203,6 +212,7 @@ pub(crate) fn entries(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::PackTask;
 
     /// Query 0 owns slots 2 and 0, in that order; query 1 owns slot 1.
     fn plan(launches: &[Launch]) -> PlanArrays<'_> {
@@ -250,24 +260,35 @@ mod tests {
     }
 
     #[test]
+    fn ctas_go_through_the_heads_of_a_pack_or_the_packs_of_a_head() {
+        let pack = PackTask { query_begin: 0, num_queries: 1, block_begin: 0, kv_tokens: 1, slot_begin: 0, tile: 0 };
+        let packs = [pack, pack];
+        let plan = PlanArrays { packs: &packs, ..PlanArrays::default() };
+        let order = |pack_fastest| {
+            let items = one_each(&plan, &[1, 0], 2, pack_fastest);
+            items.iter().map(|item| (item.task, item.head_begin)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(false), [(1, 0), (1, 1), (0, 0), (0, 1)]);
+        assert_eq!(order(true), [(1, 0), (0, 0), (1, 1), (0, 1)]);
+    }
+
+    #[test]
     fn first_items_are_spread_and_none_is_lost() {
         let item = |task: u32| Item { task, head_count: 1, ..Item::default() };
         let layer = 132_usize;
-        for (count, ctas) in [(1, 132), (96, 132), (132, 132), (140, 264), (264, 264), (300, 300)] {
-            let items: Vec<Item> = (0..count).map(item).collect();
-            let list = spread(&items, layer as u32, 264);
-            assert_eq!(list.len(), ctas, "{count} items");
-            let place = |task: u32| list.iter().position(|item| item.head_count == 1 && item.task == task).unwrap();
+        for count in [1, 96, 132, 140, 264, 300] {
+            let list = spread((0..count).map(item).collect(), layer as u32, 264);
+            let place = |task: u32| list.iter().position(|item| item.task == task).unwrap();
             let places: Vec<usize> = (0..count).map(place).collect();
             for (number, at) in places.iter().enumerate() {
-                let queued = number >= 264;
                 assert_eq!(at / layer, number / layer, "item {number} of {count} is in another layer");
-                assert!(queued || at % layer == places[number % layer], "item {number} of {count} is on another SM");
+                assert!(number < 264 || *at == number, "item {number} of {count} is another in the queue");
             }
-            // Of the first third as many are in each of eight GPCs, but for one or two.
-            let third = &places[..places.len().min(44)];
+            // Of the first third of a layer as many are in each of eight GPCs, but for one or two.
+            let first = layer.min(list.len());
+            let third = &places[..first / 3];
             for gpc in 0..8 {
-                let here = third.iter().filter(|at| *at * 8 / layer == gpc).count();
+                let here = third.iter().filter(|at| *at * 8 / first == gpc).count();
                 assert!((here as f64 - third.len() as f64 / 8.0).abs() <= 2.0, "{here} of {count} in GPC {gpc}");
             }
         }

@@ -257,12 +257,15 @@ pub struct Launch {
     pub beside: bool,
     /// SMs that a persistent grid is for; all where none.
     pub sms: Option<u32>,
+    /// CTAs of [`Work::Packs`] go through all packs with one KV head, or run of them, before the next, instead of through
+    /// all heads of a pack.
+    pub pack_fastest: bool,
 }
 
 impl Launch {
     /// A launch on the caller's stream, after all that is there.
     pub fn new(work: Work) -> Self {
-        Self { work, stream: 0, after: Vec::new(), programmatic: false, beside: false, sms: None }
+        Self { work, stream: 0, after: Vec::new(), programmatic: false, beside: false, sms: None, pack_fastest: false }
     }
 }
 

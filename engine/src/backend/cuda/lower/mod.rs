@@ -189,6 +189,7 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan) -> Result<Lowered> {
             programmatic: launch.programmatic,
             beside: beside(plan) && matches!(launch.kind, LaunchKind::Persistent(_) | LaunchKind::PrefillQueue(_)),
             sms: launch.sms,
+            pack_fastest: launch.order == CtaOrder::PackFastest,
         });
     }
     let mut lowered = lowering.lowered;

@@ -184,6 +184,18 @@ fn leaves_of_no_more_rows_than_the_lean_kernel_has_run_on_it() {
 }
 
 #[test]
+fn ctas_go_through_packs_and_heads_in_the_order_of_the_plan() {
+    let batch = sharing().0;
+    for (scheduler, order) in [("flashinfer-decode", CtaOrder::PackFastest), ("pat", CtaOrder::HeadFastest)] {
+        let plan = plan_of(&batch, scheduler, Strategy::Serial).unwrap();
+        let lowered = lower(&batch, &plan).unwrap();
+        let (own, launch) = (&lowered.launches[0], &plan.launches[0]);
+        assert_eq!(launch.order, order, "{scheduler}");
+        assert_eq!(own.pack_fastest, order == CtaOrder::PackFastest, "{scheduler}");
+    }
+}
+
+#[test]
 fn launch_i_of_the_plan_is_launch_i_on_the_gpu_also_where_two_share_a_kernel() {
     let (batch, plan) = sharing();
     let lowered = lower(&batch, &plan).unwrap();
