@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::metrics::Limits;
 use crate::session::{self, PlanOptions, Planned, RunOptions};
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// |ln(simulated / measured)| beyond which a run is as wrong as it can be: a factor of two.
 const FAR_OFF: f64 = std::f64::consts::LN_2;
@@ -117,8 +117,8 @@ pub fn fit(
     Ok(Fit { device: found, before, after })
 }
 
-/// Bandwidth from the slope of the read curve at its end, what is written back from how much flatter it is than its
-/// part within L2, tensor rate as it was measured.
+/// Bandwidth from the slope of the read curve at its end, what is written back for a byte from how much flatter it is than
+/// its part within L2, and in all from where it falls farthest behind that bandwidth; tensor rate as it was measured.
 fn take_limits(device: &mut Device, limits: &Limits) {
     if let [.., (less, short), (more, long)] = limits.read.as_slice()
         && long > short
@@ -132,6 +132,10 @@ fn take_limits(device: &mut Device, limits: &Limits) {
         {
             let cold = (more.as_f64() - less.as_f64()) / (long.as_f64() - short.as_f64()) * 1e9;
             device.sim.cold_write_back = (bytes_per_s / cold - 1.0).max(0.0);
+            let late = |(bytes, time): &(Bytes, Nanos)| {
+                (time.as_f64() - short.as_f64()) * 1e-9 * bytes_per_s - (bytes.as_f64() - less.as_f64())
+            };
+            device.sim.cold_dirty = Some(Bytes(limits.read.iter().map(late).fold(0.0, f64::max).round() as u64));
         }
     }
     device.hybrid_limits = limits.hybrid.or(device.hybrid_limits);
@@ -255,6 +259,9 @@ mod tests {
         assert!((taken.sim.hbm_efficiency - expected).abs() < 1e-9);
         // Within L2, 20 MiB take 10 µs, and would take 6 at the bandwidth: 2/3 of a byte comes back for each.
         assert!((taken.sim.cold_write_back - 2.0 / 3.0).abs() < 1e-9, "{}", taken.sim.cold_write_back);
+        // These two thirds of 20 MiB are as far as the curve falls behind.
+        let dirty = taken.sim.cold_dirty.unwrap();
+        assert!((dirty.as_f64() - 40.0 / 3.0 * f64::from(1 << 20)).abs() < 1.0, "{dirty}");
         assert!((taken.sim.tensor_efficiency - 5e14 / device.tensor_flops as f64).abs() < 1e-9);
         assert!(fit(device, None, &[], &|_| (), &Cancel::default()).is_err());
     }

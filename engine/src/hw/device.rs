@@ -105,8 +105,13 @@ pub struct SimConstants {
     pub idle_latency: Nanos,
     /// Most that one SM can draw from the memory system, bytes per second.
     pub sm_bytes_per_s: u64,
-    /// Bandwidth of L2 over all SMs, bytes per second.
+    /// Rate at which hits in L2 take the time in which HBM could answer, bytes per second: L2's bandwidth over all SMs,
+    /// or what was found beside HBM where `l2_peak_bytes_per_s` is known.
     pub l2_bytes_per_s: u64,
+    /// Most that L2 gives all SMs together, hits and what comes from HBM, bytes per second; 0 where that is
+    /// `l2_bytes_per_s`.
+    #[serde(default)]
+    pub l2_peak_bytes_per_s: u64,
     /// Part of L2 in which re-read KV is still found.
     pub l2_useful_fraction: f64,
     /// Latency of an L2 hit under load.
@@ -153,10 +158,13 @@ pub struct SimConstants {
     /// From a persistent worker's place on an SM to its first load; 0 where it is as for other CTAs.
     #[serde(default)]
     pub worker_prologue: Nanos,
-    /// Bytes written back to HBM for each byte read, while L2 is full of what was written before a cold run. All that
-    /// `l2_useful_fraction` of L2 holds is written back, so a larger L2 slows a cold run by up to that many bytes.
+    /// Bytes written back to HBM for each byte read, while L2 is full of what was written before a cold run.
     #[serde(default)]
     pub cold_write_back: f64,
+    /// What is written back in all, with reads and while HBM is idle; where it was not measured, what `l2_useful_fraction` of
+    /// L2 holds, with reads alone.
+    #[serde(default)]
+    pub cold_dirty: Option<Bytes>,
     /// From the end of a persistent worker's task to the first tile of its next one, which came while that ended.
     pub queue_pop: Nanos,
     /// Joining two streams with an event before the merge.
@@ -357,6 +365,17 @@ impl Device {
     /// Bandwidth that a plain read reaches, bytes per second.
     pub fn reachable_bytes_per_s(&self) -> f64 {
         self.hbm_bytes_per_s as f64 * self.sim.hbm_efficiency
+    }
+
+    /// Most that L2 gives all SMs together, bytes per second.
+    pub fn l2_peak(&self) -> f64 {
+        let SimConstants { l2_bytes_per_s, l2_peak_bytes_per_s, .. } = self.sim;
+        if l2_peak_bytes_per_s > 0 { l2_peak_bytes_per_s as f64 } else { l2_bytes_per_s as f64 }
+    }
+
+    /// Bytes that are written back to HBM in a cold run before L2 holds nothing of what was written before.
+    pub fn dirty_bytes(&self) -> f64 {
+        self.sim.cold_dirty.map_or(self.l2.as_f64() * self.sim.l2_useful_fraction, Bytes::as_f64)
     }
 
     /// From asking for a tile of `bytes` to having all of it in shared memory, ns, while nothing else is

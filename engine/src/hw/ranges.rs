@@ -73,6 +73,8 @@ impl fmt::Display for Figure {
     }
 }
 
+/// Bytes of L2.
+const LARGEST_L2: u64 = 1 << 40;
 /// Bytes of memories inside an SM: a CTA's, an SM's, what a CTA keeps outstanding.
 const SHARED: RangeInclusive<u64> = 1 << 10..=1 << 24;
 /// Bytes per second of one SM.
@@ -198,7 +200,7 @@ impl List {
         self.whole("registers_per_thread", *registers_per_thread, REGISTERS, "");
         self.whole("warps_per_sm", *warps_per_sm, 1..=256, "");
         self.whole("ctas_per_sm", *ctas_per_sm, 1..=64, "");
-        self.bytes("l2", *l2, 1 << 16..=1 << 40);
+        self.bytes("l2", *l2, 1 << 16..=LARGEST_L2);
         self.rate("hbm_bytes_per_s", *hbm_bytes_per_s, RATE);
         self.whole("tensor_flops", *tensor_flops, FLOPS, "FLOP/s");
         self.time("loaded_latency", *loaded_latency, LATENCY);
@@ -268,6 +270,7 @@ impl List {
             idle_latency,
             sm_bytes_per_s,
             l2_bytes_per_s,
+            l2_peak_bytes_per_s,
             l2_useful_fraction,
             l2_latency,
             tensor_efficiency,
@@ -287,6 +290,7 @@ impl List {
             worker_arrival,
             worker_prologue,
             cold_write_back,
+            cold_dirty,
             queue_pop,
             stream_join,
         } = sim;
@@ -295,6 +299,7 @@ impl List {
         self.time("idle_latency", *idle_latency, LATENCY);
         self.rate("sm_bytes_per_s", *sm_bytes_per_s, SM_RATE);
         self.rate("l2_bytes_per_s", *l2_bytes_per_s, RATE);
+        self.whole_or_none("l2_peak_bytes_per_s", *l2_peak_bytes_per_s, RATE, "B/s");
         self.part("l2_useful_fraction", *l2_useful_fraction, EFFICIENCY);
         self.time("l2_latency", *l2_latency, LATENCY);
         self.part("tensor_efficiency", *tensor_efficiency, EFFICIENCY);
@@ -314,6 +319,9 @@ impl List {
         self.time("worker_arrival", *worker_arrival, TIME);
         self.time("worker_prologue", *worker_prologue, TIME);
         self.part("cold_write_back", *cold_write_back, 0.0..=10.0);
+        if let Some(dirty) = cold_dirty {
+            self.bytes("cold_dirty", *dirty, 0..=LARGEST_L2);
+        }
         self.time("queue_pop", *queue_pop, TIME);
         self.time("stream_join", *stream_join, HOST_TIME);
     }

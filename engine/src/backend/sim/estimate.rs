@@ -8,7 +8,7 @@
 //! ```text
 //! hits      of KV that k packs read, one reading comes from HBM and k − 1 from L2
 //! duration  begin + loop · max(1, local, e · s) + end    local: port and tensor cores of an SM that holds the most
-//! s         the least stretch at which all cohorts that load take no more than HBM and L2 give
+//! s         the least stretch at which all cohorts that load take no more than HBM gives, and move no more than L2 gives
 //! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
 //! ```
 //!

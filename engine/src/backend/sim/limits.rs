@@ -10,8 +10,12 @@ const LEAN_CTAS: f64 = 2.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) hbm: f64,
+    /// At which hits in L2 take time of HBM.
     pub(super) l2: f64,
+    /// Of all bytes between L2 and the SMs.
+    pub(super) l2_peak: f64,
     pub(super) sm: f64,
+    pub(super) back: WriteBack,
     /// What is reached where prefill and decode share SMs, where that was measured.
     pub(super) pair: Option<PairLimits>,
     /// What the power leaves of the clock, where that was measured.
@@ -81,14 +85,49 @@ pub(super) fn given(demand: f64, limit: f64) -> f64 {
     demand / (1.0 + load.powi(SHARPNESS)).powf(1.0 / f64::from(SHARPNESS))
 }
 
+/// Load of HBM from which on nothing of it is idle.
+const BUSY: f64 = 0.9;
+
+/// How what L2 held before a cold run goes back to HBM.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteBack {
+    /// Bytes with each byte that is read.
+    pub(super) per_read: f64,
+    /// Bytes per ns that an idle HBM takes back besides. The second kernel of a plan reads as if L2 had been clean, where the
+    /// first one reads little; 0 on devices that are calibrated without.
+    pub(super) idle: f64,
+}
+
+impl WriteBack {
+    fn of(device: &Device, hbm: f64) -> Self {
+        let idle = if device.sim.cold_dirty.is_some() { hbm } else { 0.0 };
+        Self { per_read: device.sim.cold_write_back, idle }
+    }
+
+    /// What is left for reads of `hbm` bytes per ns.
+    pub(super) fn leaves(&self, hbm: f64) -> f64 {
+        hbm / (1.0 + self.per_read)
+    }
+
+    /// Bytes per ns that go back while `read` of `hbm` come and `written` go.
+    pub(super) fn rate(&self, hbm: f64, read: f64, written: f64) -> f64 {
+        let back = read * self.per_read;
+        let load = (read + written + back) / hbm;
+        back + self.idle * (1.0 - load / BUSY).max(0.0)
+    }
+}
+
 impl Limits {
     /// Those of a device in the run of a plan.
     pub(super) fn of(device: &Device, plan: &LaunchPlan) -> Self {
         // The rates are those of the pair of kernels that share SMs; where decodes alone do, nothing of them holds.
         let kernels = device.prefill_kernel.filter(|_| plan.strategy == Strategy::CoResident);
+        let hbm = device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9;
         Self {
-            hbm: device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9,
+            hbm,
+            back: WriteBack::of(device, hbm),
             l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
+            l2_peak: device.l2_peak() * 1e-9,
             sm: device.sim.sm_bytes_per_s as f64 * 1e-9,
             pair: kernels.and_then(|kernels| kernels.pair).map(|both| PairLimits {
                 decode: LEAN_CTAS * both.read_beside_per_sm as f64 / both.read_alone_per_sm as f64,

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! speed of an SM = min(1, SM bandwidth / its demand, tensor rate / its demand, φ / e)
-//! φ: the largest at which all SMs together draw no more than HBM and L2 give, which near their limit is less (`limits`)
+//! φ: the largest at which all SMs together draw no more than HBM gives, which near its limit is less (`limits`), and move
+//!    no more than L2 gives, hits and misses
 //! e: part of its time that memory would take alone; what computes all the time is not stretched
 //! ```
 //!
@@ -184,9 +185,10 @@ impl Computing {
 #[derive(Debug)]
 pub(super) struct Fluid {
     limits: Limits,
-    /// What L2 still has to write back for what is read into it, and bytes of that for each byte read.
+    /// What L2 still has to write back.
     dirty: f64,
-    write_back: f64,
+    /// A main loop has begun; until then nothing is written back.
+    begun: bool,
     time: f64,
     running: Vec<Vec<Running>>,
     sms: Vec<Group>,
@@ -212,7 +214,7 @@ impl Fluid {
         Self {
             limits,
             dirty: 0.0,
-            write_back: 0.0,
+            begun: false,
             time: 0.0,
             running: vec![Vec::new(); sms],
             sms: vec![Group::IDLE; sms.div_ceil(LANES)],
@@ -229,17 +231,21 @@ impl Fluid {
         }
     }
 
-    /// L2 begins with `dirty` bytes that are to be written back, `write_back` of them for each byte that is read.
-    pub(super) fn with_dirty_l2(mut self, dirty: f64, write_back: f64) -> Self {
-        if write_back > 0.0 {
-            (self.dirty, self.write_back) = (dirty, write_back);
-        }
+    /// L2 begins with `dirty` bytes that are to be written back.
+    pub(super) fn with_dirty_l2(mut self, dirty: f64) -> Self {
+        self.dirty = dirty;
         self
     }
 
     /// What HBM gives to main loops: while it is written back to, the less.
     fn hbm(&self) -> f64 {
-        if self.dirty > 0.0 { self.limits.hbm / (1.0 + self.write_back) } else { self.limits.hbm }
+        if self.dirty > 0.0 { self.limits.back.leaves(self.limits.hbm) } else { self.limits.hbm }
+    }
+
+    /// What L2 writes back per ns of what it held before.
+    fn back(&self) -> f64 {
+        let Rates { dram_read, dram_write, .. } = self.rates;
+        if self.begun { self.limits.back.rate(self.limits.hbm, dram_read, dram_write) } else { 0.0 }
     }
 
     /// Lets time go by to `now`. Gives the rates that held since the last call.
@@ -248,7 +254,7 @@ impl Fluid {
         self.time = now;
         let mut rates = self.rates;
         if self.dirty > 0.0 {
-            let back = rates.dram_read * self.write_back;
+            let back = self.back();
             rates.dram_write += back;
             self.dirty -= back * passed;
             // What is written within the slack is not waited for: late in a run that is below a step of the clock.
@@ -277,6 +283,7 @@ impl Fluid {
 
     /// Starts the main loop of `cta`; everything must be settled.
     pub(super) fn start(&mut self, sm: usize, cta: u32, work: &MainLoop, pace: Pace) {
+        self.begun = true;
         let time = work.time.max(1e-3);
         let demand = Demand {
             dram_read: work.dram_read / time,
@@ -365,7 +372,7 @@ impl Fluid {
         if self.stale {
             self.stale = false;
             self.solve();
-            let back = self.rates.dram_read * self.write_back;
+            let back = self.back();
             if self.dirty > 0.0 && back > 0.0 {
                 self.due_at = smaller(self.due_at, self.time + self.dirty / back);
             }

@@ -70,8 +70,8 @@ pub fn run(
     let warm = l2 == L2State::Warm && unique <= useful;
     let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
     let limits = Limits::of(device, plan);
-    let dirty = if l2 == L2State::Cold { useful } else { 0.0 };
-    let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty, device.sim.cold_write_back);
+    let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
+    let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
     let outcome = Simulation::new(plan, model, cache, fluid).run(cancel)?;
     let spans = Spans::from_unsorted(outcome.spans);
     let end = spans.last_end();

@@ -272,7 +272,7 @@ impl Sharing {
                 drawn = both().map(|(sm, speed)| sm[0].dram * speed[0] + sm[1].dram * speed[1]).sum();
             }
         }
-        slow_to_l2(&self.sms, &mut self.speeds, limits.l2);
+        slow_to_l2(&self.sms, &mut self.speeds, limits.l2_peak);
         &self.speeds
     }
 
@@ -384,6 +384,7 @@ fn slow_to_l2(sms: &[Sm], speeds: &mut [[f64; 2]], limit: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::sim::limits::WriteBack;
 
     fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
         let mut sharing = Sharing::default();
@@ -393,7 +394,15 @@ mod tests {
         sharing.speeds(limits).to_vec()
     }
 
-    const LIMITS: Limits = Limits { hbm: 100.0, l2: 1e9, sm: 1e9, pair: None, power: None };
+    const LIMITS: Limits = Limits {
+        hbm: 100.0,
+        l2: 1e9,
+        l2_peak: 1e9,
+        sm: 1e9,
+        back: WriteBack { per_read: 0.0, idle: 0.0 },
+        pair: None,
+        power: None,
+    };
 
     fn decode(dram: f64, tensor: f64) -> Class {
         Class { dram, moved: dram, tensor, wgmma: 0.0, warps: 4.0, l2_wait: 0.0, hbm_wait: 1.0 }

@@ -172,7 +172,7 @@ impl<'a> Cohorts<'a> {
             running: vec![Running::default(); kinds.all.len()],
             active: Vec::new(),
             stretch: 1.0,
-            dirty: device.l2.as_f64() * device.sim.l2_useful_fraction,
+            dirty: device.dirty_bytes(),
             back: 0.0,
             changed: true,
             ends: vec![0.0; kinds.all.len()],
@@ -188,7 +188,7 @@ impl<'a> Cohorts<'a> {
                 if !next_ready.is_finite() {
                     return Some(self.ends);
                 }
-                self.now = next_ready;
+                self.idle(next_ready);
                 continue;
             }
             if self.changed {
@@ -215,6 +215,16 @@ impl<'a> Cohorts<'a> {
             self.live(passed);
         }
         None
+    }
+
+    /// Lets time go by in which nothing runs.
+    fn idle(&mut self, until: f64) {
+        // Before the first CTA nothing goes back.
+        if self.ends.iter().any(|end| *end > 0.0) {
+            let back = self.limits.back.rate(self.limits.hbm, 0.0, 0.0);
+            self.dirty = (self.dirty - back * (until - self.now)).max(0.0);
+        }
+        self.now = until;
     }
 
     /// The next moment at which a launch becomes ready.
@@ -299,13 +309,16 @@ impl<'a> Cohorts<'a> {
     /// Finds the speeds; gives the bytes of L2's former content that are written back per ns.
     fn solve(&mut self) -> f64 {
         let local = self.local();
-        let write_back = if self.dirty > 0.0 { self.device.sim.cold_write_back } else { 0.0 };
+        let Limits { hbm, l2_peak, back, .. } = self.limits;
+        let is_dirty = self.dirty > 0.0;
         let drawn = |stretch: f64| -> Drawn {
             let of = |kind: &u32| Drawn::of(&self.kinds[*kind as usize], &self.running[*kind as usize], local, stretch);
             self.active.iter().map(of).fold(Drawn::default(), Drawn::plus)
         };
-        let most = given(drawn(1.0).fabric, self.limits.hbm / (1.0 + write_back));
+        let most = given(drawn(1.0).fabric, if is_dirty { back.leaves(hbm) } else { hbm });
         let stretch = near(drawn, most, self.stretch).unwrap_or_else(|| least(|stretch| drawn(stretch).fabric, most));
+        let stretch =
+            if drawn(stretch).moved > l2_peak { least(|stretch| drawn(stretch).moved, l2_peak) } else { stretch };
         let read = drawn(stretch).read;
         self.stretch = stretch;
         for kind in &self.active {
@@ -314,7 +327,7 @@ impl<'a> Cohorts<'a> {
             running.speed = of.time / loading;
             running.spread_speed = of.alone() / (of.apart() + loading);
         }
-        read * write_back
+        if is_dirty { back.rate(hbm, read, 0.0) } else { 0.0 }
     }
 
     /// Lets time go by, and ends the cohorts that are done.
@@ -371,6 +384,8 @@ impl<'a> Cohorts<'a> {
 struct Drawn {
     fabric: f64,
     read: f64,
+    /// Between L2 and the SMs.
+    moved: f64,
     /// By how much the first grows with the stretch: not at all or downwards.
     slope: f64,
 }
@@ -383,11 +398,16 @@ impl Drawn {
         let waits = kind.exposure * stretch > local;
         let slower = running.loads / (loading * loading) + running.spreads / (whole * whole);
         let slope = if waits { -slower * kind.fabric * kind.time * kind.exposure } else { 0.0 };
-        Self { fabric: per_ns * kind.fabric, read: per_ns * kind.read, slope }
+        Self { fabric: per_ns * kind.fabric, read: per_ns * kind.read, moved: per_ns * kind.moved, slope }
     }
 
     fn plus(self, other: Self) -> Self {
-        Self { fabric: self.fabric + other.fabric, read: self.read + other.read, slope: self.slope + other.slope }
+        Self {
+            fabric: self.fabric + other.fabric,
+            read: self.read + other.read,
+            moved: self.moved + other.moved,
+            slope: self.slope + other.slope,
+        }
     }
 }
 

@@ -92,8 +92,7 @@ impl Pricing<'_> {
 
 /// Bytes of L2's former content that go back to HBM while `read` bytes come from there.
 pub(super) fn written_back(device: &Device, read: f64) -> f64 {
-    let dirty = device.l2.as_f64() * device.sim.l2_useful_fraction;
-    (read * device.sim.cold_write_back).min(dirty)
+    (read * device.sim.cold_write_back).min(device.dirty_bytes())
 }
 
 /// The least time in which a device reads `unique` bytes from HBM and all others of `read` from L2, and writes `written`,

@@ -21,6 +21,18 @@ impl Fluid {
             1.0
         };
         self.speed_up(phi);
+        if self.rates.moved > self.limits.l2_peak {
+            self.slow_to_l2();
+        }
+    }
+
+    /// Finds the φ at which all SMs together move no more than L2 gives.
+    fn slow_to_l2(&mut self) {
+        let of = |group: &Group, lane: usize| (group.local_exposed[lane], group.moved[lane] / group.exposure[lane]);
+        let lanes = self.sms.iter().flat_map(|group| (0..LANES).map(move |lane| of(group, lane)));
+        let totals = lanes.fold((0.0, f64::INFINITY), |all, (local, moved)| (all.0 + moved, smaller(all.1, local)));
+        let phi = fill(&self.sms, self.limits.l2_peak, totals, of);
+        self.speed_up(phi);
     }
 
     /// As [`Self::solve`] while prefill runs.

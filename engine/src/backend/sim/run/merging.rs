@@ -30,7 +30,7 @@ impl Simulation<'_> {
     /// Fraction of the partials in `slots` that L2 still holds.
     pub(super) fn partials_in_l2(&self, slots: &[u32]) -> f64 {
         let now = self.through();
-        let held = |slot: &&u32| self.l2.keeps(self.stored[self.pack_of_slot[**slot as usize].at()], now);
-        slots.iter().filter(held).count() as f64 / slots.len().max(1) as f64
+        let held = |slot: &u32| self.l2.keeps(self.stored[self.pack_of_slot[*slot as usize].at()], now);
+        slots.iter().map(held).sum::<f64>() / slots.len().max(1) as f64
     }
 }
