@@ -371,6 +371,13 @@ impl LaunchPlan {
         reads
     }
 
+    /// Whether another plan launches the same, whatever it is called: one attention kernel is on one stream under `serial` and
+    /// under `streams`.
+    pub fn launches_as(&self, other: &Self) -> bool {
+        (&self.shape, &self.packs, &self.queries, &self.order, &self.launches, &self.merge, &self.prefill)
+            == (&other.shape, &other.packs, &other.queries, &other.order, &other.launches, &other.merge, &other.prefill)
+    }
+
     /// Heads that number the CTAs of one pack of a launch: the KV heads, or the query heads.
     pub fn heads_of(&self, launch: &Launch) -> u32 {
         match launch.order {

@@ -40,7 +40,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) count: u32,
     /// random and trace: of each batch so many pairs of scheduler and strategy, drawn from all that run it, and the three
-    /// that auto expects to be fastest.
+    /// that auto expects to be fastest. Pairs that launch the same are one.
     #[arg(long, value_name = "N", conflicts_with_all = ["schedulers", "strategies"], value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pairs: Option<u32>,
     /// Where the table and the plot of the comparison go.
