@@ -187,9 +187,10 @@ fn repeats_written_out_block_tables_and_other_block_numbers_are_the_same_batch()
 /// come merges, for a pack of many queries one after another.
 #[test]
 fn more_bandwidth_slows_no_kernels_in_a_row_and_a_persistent_one_by_whoever_comes_last() {
-    let faster: [fn(&mut Device); 3] = [
+    let faster: [fn(&mut Device); 4] = [
         |device| device.hbm_bytes_per_s *= 2,
         |device| device.sim.l2_bytes_per_s *= 2,
+        |device| device.sim.l2_peak_bytes_per_s *= 2,
         |device| device.sim.sm_bytes_per_s *= 2,
     ];
     let ratios = BASES

@@ -96,3 +96,19 @@ impl L2 {
         if all == 0 { 0.0 } else { found / all as f64 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l2_forgets_line_by_line() {
+        let none = Pieces { starts: vec![0], list: Vec::new(), count: 0 };
+        let l2 = L2::new(none, 1, 1e6, false);
+        let kept: Vec<f64> = (0..=40).map(|tenth| l2.keeps(5e6, 5e6 + 1e5 * f64::from(tenth))).collect();
+        assert!(kept[0] >= 1.0 && kept[3] > 0.99, "what has just come is there: {kept:?}");
+        assert!((kept[10] - 0.5).abs() < 1e-12, "half of it once as much has come as L2 holds: {kept:?}");
+        assert!(kept.windows(2).all(|two| two[1] < two[0]) && kept[40] < 0.01, "{kept:?}");
+        assert!(l2.keeps(f64::NEG_INFINITY, 0.0) <= 0.0, "what never came is not there");
+    }
+}

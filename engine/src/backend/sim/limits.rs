@@ -15,6 +15,7 @@ pub(super) struct Limits {
     /// Of all bytes between L2 and the SMs.
     pub(super) l2_peak: f64,
     pub(super) sm: f64,
+    /// What a cold run has to share HBM with.
     pub(super) back: WriteBack,
     /// What is reached where prefill and decode share SMs, where that was measured.
     pub(super) pair: Option<PairLimits>,
@@ -141,6 +142,23 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_back_to_hbm_leaves_reads_their_share_and_takes_what_is_idle() {
+        const HBM: f64 = 3_000.0;
+        for idle in [0.0, HBM] {
+            let back = WriteBack { per_read: 0.25, idle };
+            assert!((back.rate(HBM, 0.0, 0.0) - idle).abs() < 1e-9, "an idle HBM takes {idle}");
+            // Reads that get all that is left wait for what goes back with them, and nothing more does.
+            let most = back.leaves(HBM);
+            assert!((back.rate(HBM, most, 0.0) - 0.25 * most).abs() < 1e-9);
+            for step in 0..=100 {
+                let read = most * f64::from(step) / 100.0;
+                let all = read + back.rate(HBM, read, 0.0);
+                assert!(all <= HBM * (1.0 + 1e-12), "{all} of {HBM} at {read}");
+            }
+        }
+    }
 
     #[test]
     fn a_memory_gives_more_the_more_is_asked_for_and_never_more_than_it_has() {

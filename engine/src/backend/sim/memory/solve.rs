@@ -199,6 +199,37 @@ fn fill<T>(groups: &[T], limit: f64, (all, lowest): (f64, f64), of: impl Fn(&T, 
 
 #[cfg(test)]
 mod tests {
+    use crate::backend::sim::cost::{MainLoop, Waits};
+    use crate::backend::sim::limits::{Limits, WriteBack};
+    use crate::backend::sim::memory::{Fluid, Pace};
+
+    #[test]
+    fn hits_of_all_sms_take_no_more_than_l2_gives() {
+        let work = MainLoop {
+            time: 100.0,
+            unchained: 100.0,
+            first_tile: 0.0,
+            dram_read: 10.0,
+            dram_write: 0.0,
+            moved: 1_000.0,
+            tensor: 0.0,
+            wgmma: 0.0,
+            warps: 4.0,
+            waits: Waits { l2: 0.0, hbm: 80.0 },
+        };
+        let end = |l2_peak: f64| {
+            let back = WriteBack { per_read: 0.0, idle: 0.0 };
+            let mut fluid =
+                Fluid::new(8, Limits { hbm: 1e3, l2: 1e9, l2_peak, sm: 1e9, back, pair: None, power: None });
+            (0..2).for_each(|sm| fluid.start(sm, sm as u32, &work, Pace::Streams));
+            fluid.due_at()
+        };
+        // Two of them move 20 bytes per ns.
+        for (peak, expected) in [(1e9, 100.0), (20.0, 100.0), (10.0, 200.0), (5.0, 400.0)] {
+            assert!((end(peak) - expected).abs() < 1e-3, "{} at {peak}", end(peak));
+        }
+    }
+
     #[test]
     fn the_fill_meets_the_limit_exactly_where_it_binds() {
         let local = [1.0, 0.5, 1.0, 0.25];
