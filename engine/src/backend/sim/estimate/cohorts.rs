@@ -316,10 +316,13 @@ impl<'a> Cohorts<'a> {
             self.active.iter().map(of).fold(Drawn::default(), Drawn::plus)
         };
         let most = given(drawn(1.0).fabric, if is_dirty { back.leaves(hbm) } else { hbm });
-        let stretch = near(drawn, most, self.stretch).unwrap_or_else(|| least(|stretch| drawn(stretch).fabric, most));
-        let stretch =
-            if drawn(stretch).moved > l2_peak { least(|stretch| drawn(stretch).moved, l2_peak) } else { stretch };
-        let read = drawn(stretch).read;
+        let mut stretch =
+            near(drawn, most, self.stretch).unwrap_or_else(|| least(|stretch| drawn(stretch).fabric, most));
+        let mut found = drawn(stretch);
+        if found.moved > l2_peak {
+            stretch = least(|stretch| drawn(stretch).moved, l2_peak);
+            found = drawn(stretch);
+        }
         self.stretch = stretch;
         for kind in &self.active {
             let (of, running) = (&self.kinds[*kind as usize], &mut self.running[*kind as usize]);
@@ -327,7 +330,7 @@ impl<'a> Cohorts<'a> {
             running.speed = of.time / loading;
             running.spread_speed = of.alone() / (of.apart() + loading);
         }
-        if is_dirty { back.rate(hbm, read, 0.0) } else { 0.0 }
+        if is_dirty { back.rate(hbm, found.read, 0.0) } else { 0.0 }
     }
 
     /// Lets time go by, and ends the cohorts that are done.
