@@ -42,7 +42,9 @@ struct Consumer {
     // is a release at CTA scope, and a release is cumulative, so it covers the other lanes'
     // reads too; the producer's try_wait acquires the phase that the arrive completes, and each
     // lane issues its copies after that. The bulk engine is another proxy, whose writes come
-    // after the reads through the fence that each reading lane has passed.
+    // after the reads through the fence that each reading lane has passed. The race checker does not
+    // count this for a stage that partials come to (`copy_rows`, which it follows as it does not the
+    // copies of tiles): it may report the last tile's reads there, and does not once every lane arrives.
     __device__ __forceinline__ void release_stage() {
         fence_async_proxy();
         __syncwarp();

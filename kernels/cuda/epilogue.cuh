@@ -87,8 +87,10 @@ struct TaskQueries {
     // for before the last tile: the answer is a way to L2 and back.
     __device__ __forceinline__ u32 ask_arrived(const DecodeParams& p) const {
         if constexpr (!kFoldsAtEnd<S>) return 0;
-        const u32 count = mine() ? own().count : 0;
-        return load_count_if(arrivals(p), count > 1 && count <= kFoldPartials);
+        // A warp has sixteen places in the list; lanes beyond would look into those of the next one.
+        const PackQuery& query = list()[min(thread, 15u)];
+        const u32 count = mine() ? query.count : 0;
+        return load_count_if(p.arrivals + query.query * p.kv_heads + task().kv_head, count > 1 && count <= kFoldPartials);
     }
 };
 
