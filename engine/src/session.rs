@@ -3,8 +3,10 @@
 //! The window, the command line, tests and benchmarks all come in here.
 
 mod auto;
+mod packed;
 
 pub use auto::{Auto, ranking};
+pub(crate) use packed::shortest;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +18,9 @@ use crate::error::Result;
 use crate::hw::{Device, HybridLimits};
 use crate::metrics::{self, Bandwidth, BubbleReport, Traffic};
 use crate::numerics::{self, CheckReport};
-use crate::pack::{self, PackInput, PackOptions, Packing};
+use crate::pack::{self, PackOptions, Packing};
 use crate::plan::hybrid::{self, PodChoice};
-use crate::plan::{self, LaunchPlan, Strategy};
+use crate::plan::{LaunchPlan, Strategy};
 use crate::tile::{self, Tile, TileSet};
 use crate::workload::{Batch, BatchSpec, PrefixTree};
 
@@ -190,7 +192,7 @@ fn block_tables_to_plan(
     options: &PlanOptions,
 ) -> Result<(PrefixTree, Packing, LaunchPlan)> {
     let tree = PrefixTree::of(batch);
-    let mut packed = pack_batch(batch, (&tree, tiles), options)?;
+    let mut packed = packed::pack_batch(batch, (&tree, tiles), options)?;
     let prepared = hybrid::prepare(&packed.input, &mut packed.packing, options.strategy, options.pod)?;
     let mut plan = packed.plan(options.strategy, options.explain)?;
     if let Some(prepared) = prepared {
@@ -198,65 +200,6 @@ fn block_tables_to_plan(
     }
     let packing = packed.packing;
     Ok((tree, packing, plan))
-}
-
-/// Packs with all that a plan is made of them with.
-struct Packed<'a> {
-    input: PackInput<'a>,
-    packing: Packing,
-    scheduler: &'static str,
-    rule: tile::TileRule,
-}
-
-impl Packed<'_> {
-    /// The launch plan of the packs under a strategy.
-    fn plan(&self, strategy: Strategy, explain: bool) -> Result<LaunchPlan> {
-        plan::build(&self.input, &self.packing, &self.choice(strategy, explain))
-    }
-
-    /// What is the same of the plan under each strategy.
-    fn draft(&self) -> LaunchPlan {
-        plan::draft(&self.input, &self.packing, &self.choice(Strategy::default(), false))
-    }
-
-    /// Gives a draft the launches of a strategy; a queue is still to be put in order.
-    fn launch(&self, plan: &mut LaunchPlan, strategy: Strategy) -> Result<()> {
-        plan::launch(&self.input, &self.packing, plan, strategy)
-    }
-
-    fn order_queue(&self, plan: &mut LaunchPlan) {
-        plan::order_queue(&self.input, &self.packing, plan);
-    }
-
-    fn choice(&self, strategy: Strategy, explain: bool) -> plan::PlanChoice {
-        plan::PlanChoice { scheduler: self.scheduler, strategy, rule: self.rule, explain }
-    }
-}
-
-/// The packs of a batch by the scheduler of the options.
-fn pack_batch<'a>(
-    batch: &'a Batch,
-    (tree, tiles): (&'a PrefixTree, &'a TileSet),
-    options: &'a PlanOptions,
-) -> Result<Packed<'a>> {
-    let scheduler = pack::find(&options.scheduler)?;
-    let fixed_tile = options.tile.or(hybrid::decode_tile(&options.device, batch, options.strategy));
-    let rule = match fixed_tile {
-        Some(tile) => tile::TileRule::Fixed(tile),
-        None => scheduler.tile_rule(),
-    };
-    let input = PackInput {
-        batch,
-        tree,
-        device: &options.device,
-        tiles,
-        max_rows: rule.max_rows(tiles),
-        fixed_tile,
-        options: &options.pack,
-        explain: options.explain,
-    };
-    let packing = scheduler.pack(&input)?;
-    Ok(Packed { input, packing, scheduler: scheduler.name(), rule })
 }
 
 /// The shortest of `repeats` plannings on this thread, without decisions, as a scheduler in a

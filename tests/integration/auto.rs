@@ -5,7 +5,7 @@ use engine::cancel::Cancel;
 use engine::hw;
 use engine::pack;
 use engine::plan::Strategy;
-use engine::session::{Auto, PlanOptions, Planned, RunOptions, plan_spec, simulate};
+use engine::session::{Auto, PlanOptions, Planned, RunOptions, plan_spec, ranking, simulate};
 use engine::workload::{AttentionShape, BatchSpec, parse_decode, random_forest};
 use serde_json::Value;
 
@@ -57,6 +57,35 @@ fn auto_is_close_to_the_least_simulated_time_and_says_what_it_weighed() {
     }
     over.sort_by(f64::total_cmp);
     assert!(over[over.len() - 2] <= 1.1 && over[over.len() - 1] <= 1.25, "{over:?}");
+}
+
+#[test]
+fn auto_makes_the_plan_that_its_pair_makes_by_itself() {
+    let device = hw::find("h200-sxm").unwrap();
+    for spec in small(23).take(12) {
+        let options = PlanOptions { auto: Auto::BOTH, explain: false, ..PlanOptions::new(device) };
+        let auto = plan_spec(&spec, &options).unwrap();
+        let pair = PlanOptions { auto: Auto::default(), ..(*auto.options).clone() };
+        let alone = plan_spec(&spec, &pair).unwrap();
+        assert!(auto.plan.launches_as(&alone.plan), "{}: {} {:?}", spec.name, pair.scheduler, pair.strategy);
+    }
+}
+
+#[test]
+fn what_launches_the_same_is_offered_once() {
+    let device = hw::find("h200-sxm").unwrap();
+    for spec in small(24).take(12) {
+        let options = PlanOptions { auto: Auto::BOTH, explain: false, ..PlanOptions::new(device) };
+        let ways: Vec<Planned> =
+            ranking(&spec, &options).unwrap().iter().map(|(way, _)| plan_spec(&spec, way).unwrap()).collect();
+        for (at, way) in ways.iter().enumerate() {
+            let twice = ways[..at]
+                .iter()
+                .find(|other| other.plan.scheduler == way.plan.scheduler && other.plan.launches_as(&way.plan));
+            let name = |way: &Planned| format!("{} {}", way.plan.scheduler, way.plan.strategy.name());
+            assert!(twice.is_none(), "{}: {} is {}", spec.name, name(way), name(twice.unwrap()));
+        }
+    }
 }
 
 #[test]

@@ -261,4 +261,13 @@ pub trait Scheduler: Sync {
     /// # Errors
     /// [`crate::Error::Unsupported`] naming the limit, where the system cannot take the batch.
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing>;
+
+    /// Packs that are as good by what the scheduler knows, [`Self::pack`]'s first: of these the ones are taken whose run is
+    /// shortest under the strategy by the simulator's rates. All systems but ours prescribe theirs.
+    ///
+    /// # Errors
+    /// As [`Self::pack`].
+    fn packings(&self, input: &PackInput<'_>) -> Result<Vec<Packing>> {
+        Ok(vec![self.pack(input)?])
+    }
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::pack::{self, PackInput, Packing};
 use crate::plan::{self, LaunchPlan, PlanChoice};
-use crate::session::PlanOptions;
+use crate::session::{self, PlanOptions};
 use crate::tile::{self, TileRule, TileSet};
 use crate::units::Tokens;
 use crate::workload::{Batch, Change, Extent, LiveBatch, PrefixTree};
@@ -167,7 +167,8 @@ fn input<'a>(
 }
 
 fn pack_tree(batch: &Batch, tree: &PrefixTree, tiles: &TileSet, options: &PlanOptions) -> Result<Packing> {
-    pack::find(&options.scheduler)?.pack(&input(batch, tree, tiles, options)?)
+    let scheduler = pack::find(&options.scheduler)?;
+    session::shortest(&input(batch, tree, tiles, options)?, scheduler, (options.strategy, rule(options)?))
 }
 
 fn build(

@@ -15,7 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use self::priced::Made;
-use super::{PlanOptions, Planned, RunOptions, Runner, check_tile, pack_batch, plan_batch, proven, simulate};
+use super::packed::pack_batch;
+use super::{PlanOptions, Planned, RunOptions, Runner, check_tile, plan_batch, proven, simulate};
 use crate::backend::sim::estimate;
 use crate::cancel::Cancel;
 use crate::decision::{Choice, Considered, Decision, Price, Subject};

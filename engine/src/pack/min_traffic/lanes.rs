@@ -71,12 +71,19 @@ pub(super) struct Makespan {
     memory: f64,
     /// The merges: a lane's share, and the last one.
     merge: f64,
+    /// The most partials of a query.
+    partials: u32,
 }
 
 impl Makespan {
     /// All of it.
     pub(super) fn total(&self) -> f64 {
         self.end + self.merge
+    }
+
+    /// The most partials of a query.
+    pub(super) fn partials(&self) -> u32 {
+        self.partials
     }
 
     /// Whether better cuts could gain a fiftieth: the last lane ends that much later than with all lanes and the
@@ -212,6 +219,7 @@ impl<'a> Lanes<'a> {
             end: stretched(&loads, memory / lane, last_task(&tasks, &loads)),
             memory,
             merge: if most > 1 { merging + last } else { 0.0 },
+            partials: most,
         }
     }
 

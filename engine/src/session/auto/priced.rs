@@ -14,12 +14,13 @@ use std::hash::{Hash as _, Hasher as _};
 use rustc_hash::FxHasher;
 
 use crate::backend::sim::{Alike, Pricing, least_of_reading};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hw::Device;
 use crate::pack::{self, Pack, Packing};
 use crate::plan::{LaunchPlan, Strategy};
+use crate::session::PlanOptions;
 use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
-use crate::session::{Packed, PlanOptions, pack_batch};
+use crate::session::packed::{GAIN, Packed, pack_every_way};
 use crate::tile::TileRule;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Batch, PartialForm, PrefixTree};
@@ -34,6 +35,47 @@ enum Priced {
     Slower,
     /// The same, and so do these packs under the strategies that come behind.
     OthersToo,
+}
+
+/// What is told of a way over its packings: the last that holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// Launches what another does, or has its packs.
+    #[default]
+    Same,
+    Slower,
+    Refused,
+    Timed,
+}
+
+/// What was found of a way over its packings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    verdict: Verdict,
+    /// What a further packing may take, once the first was priced.
+    most: Option<Nanos>,
+}
+
+impl Found {
+    fn is(&mut self, verdict: Verdict) {
+        self.verdict = self.verdict.max(verdict);
+    }
+
+    /// Its packs of before, if any, take longer than `time`.
+    fn takes(&mut self, time: Nanos) {
+        self.most = Some(self.most.map_or(gaining(time), |_| time - Nanos(1)));
+    }
+
+    /// A packing takes longer than is of use; of the first, all that is known is that it takes more than `latest`.
+    fn falls_behind(&mut self, latest: Nanos) {
+        self.is(Verdict::Slower);
+        self.most.get_or_insert(gaining(latest));
+    }
+}
+
+/// The most that other packs may take where those of a scheduler's closed form need `time`.
+fn gaining(time: Nanos) -> Nanos {
+    Nanos(((time.as_f64() * GAIN).ceil() as u64).saturating_sub(1))
 }
 
 impl Ways {
@@ -55,89 +97,124 @@ impl Ways {
                 continue;
             }
             scheduler.clone_into(&mut alike.scheduler);
-            let packed = match pack_batch(batch, (&tree, &tiles), &alike) {
-                Ok(packed) => packed,
+            let ways = match pack_every_way(batch, (&tree, &tiles), &alike) {
+                Ok(ways) => ways,
                 Err(error) => {
                     self.refuse(error, pairs)?;
                     continue;
                 }
             };
-            if reading(&packed) > self.latest() {
-                too_much.push(packs);
-                self.slower.extend(pairs);
-                continue;
-            }
-            if let Some(packs) = digest(&packed.packing).map(|packs| (packs, of.tile_rule())) {
-                if seen.contains(&packs) {
-                    self.same.extend(pairs);
+            let mut found: Vec<Found> = pairs.iter().map(|_| Found::default()).collect();
+            for packed in ways {
+                if reading(&packed) > self.latest() {
+                    too_much.push(packs);
+                    for found in &mut found {
+                        found.falls_behind(self.latest());
+                    }
                     continue;
                 }
-                seen.push(packs);
+                if let Some(packs) = digest(&packed.packing).map(|packs| (packs, of.tile_rule())) {
+                    if seen.contains(&packs) {
+                        continue;
+                    }
+                    seen.push(packs);
+                }
+                let best = self.of_packs(&packed, &tree, &pairs, &mut found)?;
+                self.made = best.map(|plan| (packed.packing, plan)).or(self.made.take());
             }
-            let best = self.of_packs(&packed, &tree, pairs)?;
-            self.made = best.map(|plan| (packed.packing, plan)).or(self.made.take());
+            self.note(pairs, found);
         }
         Ok(())
     }
 
+    /// Keeps those that have no time, by why.
+    fn note(&mut self, pairs: Vec<Pair>, found: Vec<Found>) {
+        for (pair, found) in pairs.into_iter().zip(found) {
+            match found.verdict {
+                Verdict::Same => self.same.push(pair),
+                Verdict::Slower => self.slower.push(pair),
+                Verdict::Refused => self.refused.push(pair),
+                Verdict::Timed => {}
+            }
+        }
+    }
+
     /// Prices the strategies of a packing; gives the plan of one that is better than all before.
-    fn of_packs(&mut self, packed: &Packed<'_>, tree: &PrefixTree, pairs: Vec<Pair>) -> Result<Option<LaunchPlan>> {
+    fn of_packs(
+        &mut self,
+        packed: &Packed<'_>,
+        tree: &PrefixTree,
+        pairs: &[Pair],
+        found: &mut [Found],
+    ) -> Result<Option<LaunchPlan>> {
         let mut plan = packed.draft();
-        let (mut best, mut in_series, mut alike) = (None, None, None);
+        let (mut best, mut alike, mut launched) = (None, None, Vec::new());
         // One kernel for all is the fastest of most large batches, and the others are told by what they take at least.
-        let (fused, others): (Vec<Pair>, Vec<Pair>) =
-            pairs.into_iter().partition(|pair| pair.strategy == Strategy::Fused);
-        let mut pairs = fused.into_iter().chain(others);
-        while let Some(pair) = pairs.next() {
-            if let Err(error) = packed.launch(&mut plan, pair.strategy) {
-                self.refuse(error, [pair])?;
-                continue;
+        let mut order: Vec<usize> = (0..pairs.len()).collect();
+        order.sort_by_key(|at| pairs[*at].strategy != Strategy::Fused);
+        for at in order {
+            match packed.launch(&mut plan, pairs[at].strategy) {
+                Ok(()) => {}
+                Err(error @ Error::Unsupported { .. }) => {
+                    self.why.get_or_insert(error);
+                    found[at].is(Verdict::Refused);
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
             // One launch is on one stream, whatever the strategy.
-            if in_series.as_ref() == Some(&plan.launches) {
-                self.same.push(pair);
+            if let Some((_, time)) = launched.iter().find(|(launches, _)| *launches == plan.launches) {
+                self.is_as_another(&pairs[at], &mut found[at], *time);
                 continue;
             }
             let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree));
-            match self.price(packed, &mut plan, alike) {
-                Priced::Time(time) => {
+            let most = found[at].most.unwrap_or(LAST).min(self.latest());
+            let time = match price(packed, &mut plan, alike, (most, self.latest())) {
+                Priced::Time(time) => Some(time),
+                Priced::Slower => None,
+                Priced::OthersToo => {
+                    for found in found.iter_mut() {
+                        found.falls_behind(self.latest());
+                    }
+                    break;
+                }
+            };
+            match time {
+                Some(time) => {
                     if self.timed.iter().all(|way| time < way.time) {
                         best = Some(plan.clone());
                     }
-                    self.timed.push(Way { time, pair });
+                    self.time(time, &pairs[at]);
+                    found[at].is(Verdict::Timed);
+                    found[at].takes(time);
                 }
-                Priced::Slower => self.slower.push(pair),
-                Priced::OthersToo => {
-                    self.slower.push(pair);
-                    self.slower.extend(pairs);
-                    break;
-                }
+                None => found[at].falls_behind(self.latest()),
             }
-            in_series.get_or_insert_with(|| plan.launches.clone());
+            launched.push((plan.launches.clone(), time));
         }
         Ok(best)
     }
 
-    /// The time of a plan whose queue is still to be put in order, as far as it can be among the best.
-    fn price(&self, packed: &Packed<'_>, plan: &mut LaunchPlan, alike: &Alike) -> Priced {
-        let device = packed.input.device;
-        let latest = self.latest();
-        let Some(pricing) = Pricing::of(plan, alike, device) else { return Priced::Time(LAST) };
-        let least = pricing.least();
-        if least.of_others > latest {
-            return Priced::OthersToo;
+    /// Notes that packs launch the same under another strategy, which has a time where they are of use to it.
+    fn is_as_another(&mut self, pair: &Pair, found: &mut Found, time: Option<Nanos>) {
+        match time {
+            Some(time) if found.most.is_none_or(|most| time <= most) => {
+                // What it had by other packs is not what it would take now.
+                self.timed.retain(|way| way.pair != *pair);
+                found.verdict = Verdict::Same;
+                found.takes(time);
+            }
+            Some(_) => {}
+            None => found.most = found.most.or(Some(gaining(self.latest()))),
         }
-        if least.time > latest {
-            return Priced::Slower;
+    }
+
+    /// Gives a way the time of its packing that is taken.
+    fn time(&mut self, time: Nanos, pair: &Pair) {
+        match self.timed.iter_mut().find(|way| way.pair == *pair) {
+            Some(way) => way.time = time,
+            None => self.timed.push(Way { time, pair: pair.clone() }),
         }
-        let time = if plan.launches.iter().any(|launch| launch.kind.is_persistent()) {
-            let kinds = pricing.into_kinds();
-            packed.order_queue(plan);
-            Pricing::of_order(plan, kinds, device).time(latest)
-        } else {
-            pricing.time(latest)
-        };
-        time.map_or(Priced::Slower, Priced::Time)
     }
 
     /// The latest time that is still among the best.
@@ -155,6 +232,29 @@ impl Ways {
         let (unique, read) = (kv * self.tree.unique_tokens().0, kv * batch.decode_tokens().0);
         least_of_reading(device, unique, read, Bytes(0)) > self.latest()
     }
+}
+
+/// The time of a plan whose queue is still to be put in order, as far as it is no more than `most`; other strategies are of
+/// use up to `latest`.
+fn price(packed: &Packed<'_>, plan: &mut LaunchPlan, alike: &Alike, (most, latest): (Nanos, Nanos)) -> Priced {
+    let device = packed.input.device;
+    let Some(pricing) = Pricing::of(plan, alike, device) else { return Priced::Time(LAST) };
+    let least = pricing.least();
+    if least.of_others > latest {
+        return Priced::OthersToo;
+    }
+    if least.time > most {
+        return Priced::Slower;
+    }
+    let time = if plan.launches.iter().any(|launch| launch.kind.is_persistent()) {
+        let kinds = pricing.into_kinds();
+        packed.order_queue(plan);
+        Pricing::of_order(plan, kinds, device).time(most)
+    } else {
+        pricing.time(most)
+    };
+    // Merges by last arrivers may lead beyond.
+    time.filter(|time| *time <= most).map_or(Priced::Slower, Priced::Time)
 }
 
 /// What packs are whatever their order; nothing where the system prescribes their launches.
