@@ -252,8 +252,8 @@ proptest! {
     ) {
         let mut device = h200().clone();
         device.hbm_bytes_per_s *= 1000;
-        device.sim.l2_bytes_per_s *= 500;
-        device.sim.l2_peak_bytes_per_s *= 500;
+        device.sim.l2_bytes_per_s *= 300;
+        device.sim.l2_peak_bytes_per_s *= 300;
         device.sim.sm_bytes_per_s *= 1000;
         device.tensor_flops *= 1000;
         // The latency is kept; bytes in flight then look too few for such a memory, so the tile is given.
