@@ -100,7 +100,12 @@ fn input_of<'a>(
 
 /// What other packs must gain on those that a scheduler's closed form takes. Cohorts do not see who of a few comes last: of
 /// PAT's configurations at five head setups, some whose packs gained less took 4 to 24 % longer when simulated.
-pub(super) const GAIN: f64 = 0.95;
+const GAIN: f64 = 0.95;
+
+/// The most that other packs may take where those of a scheduler's closed form need `time`.
+pub(super) fn gaining(time: Nanos) -> Nanos {
+    Nanos(((time.as_f64() * GAIN).ceil() as u64).saturating_sub(1))
+}
 
 /// The packs of a scheduler whose run under a strategy is shortest, of those that it leaves open. Beside prefill cohorts
 /// tell no times, and the scheduler's own choice holds.
@@ -120,20 +125,20 @@ pub(crate) fn shortest(
         return Ok(packings.swap_remove(0));
     }
     let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
-    let priced: Vec<Priced> =
-        packings.iter().map(|packing| Priced::of(input, packing, &choice)).collect::<Result<_>>()?;
-    let most = priced[0].time.as_f64() * GAIN;
-    let gaining = (1..priced.len()).filter(|at| priced[*at].time.as_f64() < most);
-    let chosen = gaining.min_by_key(|at| priced[*at].time).unwrap_or(0);
+    let candidates: Vec<Candidate> =
+        packings.iter().map(|packing| Candidate::of(input, packing, &choice)).collect::<Result<_>>()?;
+    let most = gaining(candidates[0].time);
+    let others = (1..candidates.len()).filter(|at| candidates[*at].time <= most);
+    let chosen = others.min_by_key(|at| candidates[*at].time).unwrap_or(0);
     let mut packing = packings.swap_remove(chosen);
     if input.explain {
-        packing.decisions.records.insert(0, explain(&priced, chosen));
+        packing.decisions.records.insert(0, explain(&candidates, chosen));
     }
     Ok(packing)
 }
 
-/// A packing as a run.
-struct Priced {
+/// A packing that is left open, as a run.
+struct Candidate {
     time: Nanos,
     packs: usize,
     tokens: Tokens,
@@ -141,7 +146,7 @@ struct Priced {
     partials: u32,
 }
 
-impl Priced {
+impl Candidate {
     fn of(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> Result<Self> {
         let plan = plan::build(input, packing, choice)?;
         Ok(Self {
@@ -153,8 +158,8 @@ impl Priced {
     }
 }
 
-fn explain(priced: &[Priced], chosen: usize) -> Decision {
-    let way = |of: &Priced| {
+fn explain(candidates: &[Candidate], chosen: usize) -> Decision {
+    let way = |of: &Candidate| {
         let name = format!("{} packs over {} KV tokens, {} partials a query", of.packs, of.tokens, of.partials);
         Considered::new(name, of.time.as_f64() * 1e-3, Price::run(of.time.as_f64()))
     };
@@ -162,7 +167,7 @@ fn explain(priced: &[Priced], chosen: usize) -> Decision {
         subject: Subject::Plan,
         other: None,
         choice: Choice::Sharing,
-        considered: priced.iter().map(way).collect(),
+        considered: candidates.iter().map(way).collect(),
         chosen,
         unit: "µs by cohorts".into(),
         rule: "the packs that take least by the scheduler's closed form, but for others whose run is shorter by cohorts of like CTAs, and by more than these err"

@@ -85,20 +85,19 @@ impl Scheduler for MinTime {
 
     fn packings(&self, input: &PackInput<'_>) -> Result<Vec<Packing>> {
         let (ways, first) = ways(input);
-        let mut cuts: Vec<(usize, Limit, Makespan)> = Vec::new();
-        for (way, number) in ways.iter().zip(0..) {
-            cuts.extend(way.limits.iter().take(CUTS).map(|(limit, makespan)| (number, *limit, *makespan)));
-        }
+        let most = MORE_PARTIALS * f64::from(ways[first].limits[0].1.partials());
+        let few = |(_, makespan): &&(Limit, Makespan)| f64::from(makespan.partials()) <= most;
+        let cuts_of = |way: usize| ways[way].limits.iter().take(CUTS).filter(few).map(move |cut| (way, cut));
+        let mut cuts: Vec<(usize, &(Limit, Makespan))> = (0..ways.len()).flat_map(cuts_of).collect();
         // What the closed form takes comes first, the others by its times.
-        let best = ways[first].limits[0].1;
-        let most = MORE_PARTIALS * f64::from(best.partials());
-        cuts.retain(|(_, _, makespan)| f64::from(makespan.partials()) <= most);
-        cuts.sort_by(|a, b| a.2.total().total_cmp(&b.2.total()));
-        cuts.sort_by_key(|(way, _, makespan)| *way != first || makespan.total() > best.total());
+        cuts.sort_by(|(_, a), (_, b)| a.1.total().total_cmp(&b.1.total()));
+        if let Some(taken) = cuts.iter().position(|(way, _)| *way == first) {
+            cuts[..=taken].rotate_right(1);
+        }
         let mut packings: Vec<Packing> = Vec::with_capacity(cuts.len());
         let mut packs = 0;
-        for (way, limit, _) in cuts {
-            let packing = ways[way].cut(input, limit);
+        for (way, (limit, _)) in cuts {
+            let packing = ways[way].cut(input, *limit);
             // Where nothing is shared, both ways are the same.
             if packings.iter().any(|other| other.packs == packing.packs) {
                 continue;
@@ -154,9 +153,10 @@ impl<'a> Way<'a> {
     /// The packs, those beyond the limit cut, and the longest first.
     fn cut(&self, input: &PackInput<'_>, limit: Limit) -> Packing {
         let block_size = input.batch.shape.block_size;
-        let whole = &self.packing.packs;
+        let Packing { packs: whole, queries, imposed, decisions } = &self.packing;
         let pieces: Vec<u32> = (0..whole.len()).map(|number| self.lanes.pieces(number, limit)).collect();
-        let mut packing = Packing { packs: Vec::with_capacity(whole.len()), ..self.packing.clone() };
+        let (packs, queries) = (Vec::with_capacity(whole.len()), queries.clone());
+        let mut packing = Packing { packs, queries, imposed: imposed.clone(), decisions: decisions.clone() };
         for (pack, pieces) in whole.iter().zip(&pieces) {
             push_pieces(&mut packing.packs, *pack, pack.block_count().div_ceil(*pieces), block_size);
         }
@@ -198,7 +198,10 @@ pub(super) fn price(input: &PackInput<'_>) -> Price {
 
 /// Limits with their makespans, the least first: at least one.
 fn limits(lanes: &Lanes<'_>) -> Vec<(Limit, Makespan)> {
-    let at = |pieces: u32, ends: f64| (lanes.limit(pieces, ends), lanes.makespan(lanes.limit(pieces, ends)));
+    let at = |pieces: u32, ends: f64| {
+        let limit = lanes.limit(pieces, ends);
+        (limit, lanes.makespan(limit))
+    };
     let mut found = vec![at(1, 1.0)];
     let mut best = found[0].1;
     let ends = if lanes.has_two_kinds() { &ENDS[..] } else { &ENDS[..1] };

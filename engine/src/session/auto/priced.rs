@@ -14,13 +14,13 @@ use std::hash::{Hash as _, Hasher as _};
 use rustc_hash::FxHasher;
 
 use crate::backend::sim::{Alike, Pricing, least_of_reading};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hw::Device;
 use crate::pack::{self, Pack, Packing};
 use crate::plan::{LaunchPlan, Strategy};
 use crate::session::PlanOptions;
 use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
-use crate::session::packed::{GAIN, Packed, pack_every_way};
+use crate::session::packed::{Packed, gaining, pack_every_way};
 use crate::tile::TileRule;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Batch, PartialForm, PrefixTree};
@@ -71,11 +71,6 @@ impl Found {
         self.is(Verdict::Slower);
         self.most.get_or_insert(gaining(latest));
     }
-}
-
-/// The most that other packs may take where those of a scheduler's closed form need `time`.
-fn gaining(time: Nanos) -> Nanos {
-    Nanos(((time.as_f64() * GAIN).ceil() as u64).saturating_sub(1))
 }
 
 impl Ways {
@@ -153,14 +148,10 @@ impl Ways {
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         order.sort_by_key(|at| pairs[*at].strategy != Strategy::Fused);
         for at in order {
-            match packed.launch(&mut plan, pairs[at].strategy) {
-                Ok(()) => {}
-                Err(error @ Error::Unsupported { .. }) => {
-                    self.why.get_or_insert(error);
-                    found[at].is(Verdict::Refused);
-                    continue;
-                }
-                Err(error) => return Err(error),
+            if let Err(error) = packed.launch(&mut plan, pairs[at].strategy) {
+                self.refuse(error, [])?;
+                found[at].is(Verdict::Refused);
+                continue;
             }
             // One launch is on one stream, whatever the strategy.
             if let Some((_, time)) = launched.iter().find(|(launches, _)| *launches == plan.launches) {
@@ -168,28 +159,29 @@ impl Ways {
                 continue;
             }
             let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree));
-            let most = found[at].most.unwrap_or(LAST).min(self.latest());
-            let time = match price(packed, &mut plan, alike, (most, self.latest())) {
-                Priced::Time(time) => Some(time),
-                Priced::Slower => None,
-                Priced::OthersToo => {
-                    for found in found.iter_mut() {
-                        found.falls_behind(self.latest());
-                    }
-                    break;
-                }
-            };
-            match time {
-                Some(time) => {
+            let latest = self.latest();
+            let most = found[at].most.unwrap_or(LAST).min(latest);
+            let time = match price(packed, &mut plan, alike, (most, latest)) {
+                Priced::Time(time) => {
                     if self.timed.iter().all(|way| time < way.time) {
                         best = Some(plan.clone());
                     }
                     self.time(time, &pairs[at]);
                     found[at].is(Verdict::Timed);
                     found[at].takes(time);
+                    Some(time)
                 }
-                None => found[at].falls_behind(self.latest()),
-            }
+                Priced::Slower => {
+                    found[at].falls_behind(latest);
+                    None
+                }
+                Priced::OthersToo => {
+                    for found in found.iter_mut() {
+                        found.falls_behind(latest);
+                    }
+                    break;
+                }
+            };
             launched.push((plan.launches.clone(), time));
         }
         Ok(best)
@@ -205,7 +197,9 @@ impl Ways {
                 found.takes(time);
             }
             Some(_) => {}
-            None => found.most = found.most.or(Some(gaining(self.latest()))),
+            None => {
+                found.most.get_or_insert(gaining(self.latest()));
+            }
         }
     }
 
