@@ -149,16 +149,43 @@ __device__ __forceinline__ u64 slot_of(const PrefillParams& p, const PrefillTask
     return (u64)(task.slot_begin + nth * task.slot_step) * p.q_heads + task.head + head;
 }
 
-// The rows of Q of a task, by `kCopiers` threads of which this is number `thread`. Places of rows that the task
-// has not keep what they held: nothing reads across rows.
-template <u32 kCopiers>
-__device__ __forceinline__ void copy_queries(const PrefillParams& p, const PrefillTask& task, u32 queries, u32 thread) {
+// The rows of Q of a task, by `kCopiers` threads of which this is number `thread`, once `ready` returns. Places of rows
+// that the task has not keep what they held: nothing reads across rows.
+//
+// A lane finds the place of one row, and a warp copies 32 rows from there: their places come from memory, listed, and
+// would else be waited for before each copy. 32 bits hold a place: 2^32 of them are 512 GiB of Q. A slim CTA has no
+// registers for that.
+template <u32 kCopiers, class Ready>
+__device__ __forceinline__ void copy_queries(const PrefillParams& p, const PrefillTask& task, u32 queries, u32 thread,
+                                             Ready ready) {
+#if PS_SLIM
+    ready();
 #pragma unroll 1
     for (u32 i = thread; i < task.num_rows * kRowChunks; i += kCopiers) {
         const u32 row = i / kRowChunks, chunk = i % kRowChunks;
         const u64 from = place_of(p, task, row);
         copy_16(tile_address<kTaskRows>(queries, row, chunk), p.queries + from * kDim + chunk * 8, true);
     }
+#else
+    constexpr u32 kRowsAtOnce = 32 / kRowChunks;
+    const u32 lane = thread & 31, chunk = lane % kRowChunks;
+    u32 first = thread & ~31u;
+    u32 place = first + lane < task.num_rows ? (u32)place_of(p, task, first + lane) : 0;
+    ready();
+#pragma unroll 1
+    while (first < task.num_rows) {
+        const u32 past = min(first + 32, task.num_rows);
+#pragma unroll 1
+        for (u32 rows = first; rows < past; rows += kRowsAtOnce) {
+            const u32 row = rows + lane / kRowChunks;
+            const u64 from = __shfl_sync(0xffffffffu, place, row & 31);
+            const u32 to = tile_address<kTaskRows>(queries, row, chunk);
+            if (row < past) copy_16(to, p.queries + from * kDim + chunk * 8, true);
+        }
+        first += kCopiers;
+        if (first + lane < task.num_rows) place = (u32)place_of(p, task, first + lane);
+    }
+#endif
 }
 
 // Softmax state and output of the two rows whose accumulators a lane holds.

@@ -160,7 +160,7 @@ struct PrefillWarps {
         const int whole = task.seen_by(warp * 16) / kTokens, last = (int)task.tiles() - 1;
         u32 q[kQuerySteps][4], blocks[kCopies], stage = 0;
         find_blocks(blocks, task, last);
-        copy_queries<kThreads>(p, task, smem_address(shared.queries), thread);
+        copy_queries<kThreads>(p, task, smem_address(shared.queries), thread, [] {});
         load_tile(task, kv_head, last, stage, blocks);
         copies_commit();
         find_blocks(blocks, task, last - 1);

@@ -214,9 +214,9 @@ struct PrefillFetch {
 
     // By the other warps: Q for the consumers, once they have given back that before.
     __device__ __forceinline__ void hand_queries(const PrefillTask& task) {
-        barrier_wait(smem_address(&shared.scratch.query_empty), query_parity);
+        const auto given_back = [&] { barrier_wait(smem_address(&shared.scratch.query_empty), query_parity); };
+        copy_queries<kQueryThreads>(p, task, smem_address(shared.queries), thread - kTileWarps * 32, given_back);
         query_parity ^= 1;
-        copy_queries<kQueryThreads>(p, task, smem_address(shared.queries), thread - kTileWarps * 32);
         barrier_arrive_on_copies(smem_address(&shared.scratch.query_full));
     }
 
