@@ -225,7 +225,8 @@ fn least_with_one_more(base: &Base) -> f64 {
         // A short request lowers the mean above which KV is cut.
         "pat" | "pat-fixed" | "pat-serial" => 0.6,
         // More packs change what is halved until the waves are full, and the chunk that still fits the grid.
-        "pat-released" | "pat-compute" | "flashinfer-decode" => 0.85,
+        "pat-released" | "pat-compute" => 0.8,
+        "flashinfer-decode" => 0.85,
         // Another number of splits for all: see the test of query-centric.
         "query-centric" | "vllm-cascade-rule" => 0.5,
         "cascade" if fused(base) => 0.65,

@@ -1,13 +1,16 @@
 //! Laws that the simulator and the bubble metrics must obey on any batch, and the directions of the
 //! papers' own experiments on the A100 model.
 
+use std::cmp::Reverse;
+
 use engine::cancel::Cancel;
 use engine::capture::Capture;
-use engine::hw::{self, Device};
+use engine::hw::{self, Device, SimConstants};
 use engine::metrics::{self, BubbleCause};
 use engine::plan::Strategy as Launching;
 use engine::session::{PlanOptions, Planned, RunOptions, plan_spec, report_of, simulate};
 use engine::tile::Tile;
+use engine::units::Nanos;
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec, parse_tree};
 use proptest::prelude::*;
 
@@ -180,6 +183,65 @@ fn one_cta_takes_the_time_of_the_cost_model() {
         let closed = engine::backend::sim::one_cta_time(h200(), &planned.plan).unwrap();
         assert!((simulated - closed).abs() <= 3.0, "{kv} tokens: simulated {simulated} ns, closed form {closed} ns");
     }
+}
+
+/// What is between launches: of one stream less before a merge than before attention, and of several a fork and a join for
+/// each stream but the first.
+#[test]
+fn launches_wait_for_what_is_before_them() {
+    const MORE: u64 = 10_000;
+    let spec = tree(SHARED[4]);
+    let longer = |strategy: Launching, change: fn(&mut SimConstants)| {
+        let mut device = a100().clone();
+        let before = run(&plan(&spec, "pat", strategy, &device, None)).makespan();
+        change(&mut device.sim);
+        run(&plan(&spec, "pat", strategy, &device, None)).makespan().0 - before.0
+    };
+    let launches = plan(&spec, "pat", Launching::Serial, a100(), None).plan.launches.clone();
+    let merges = launches.iter().filter(|launch| launch.kind.is_merge()).count() as u64;
+    let further = launches.len() as u64 - merges - 1;
+    assert!(further > 0 && merges == 1, "{further} {merges}");
+    assert_eq!(longer(Launching::Serial, |sim| sim.attention_gap.0 += MORE), further * MORE);
+    assert_eq!(longer(Launching::Serial, |sim| sim.kernel_gap.0 += MORE), (further + merges) * MORE);
+    assert_eq!(longer(Launching::Serial, |sim| (sim.stream_fork.0, sim.stream_join.0) = (MORE, MORE)), 0);
+    // Each tile has a stream of its own.
+    assert_eq!(longer(Launching::Streams, |sim| sim.stream_fork.0 += MORE), further * MORE);
+    assert_eq!(longer(Launching::Streams, |sim| sim.stream_join.0 += MORE), further * MORE);
+    assert_eq!(longer(Launching::Streams, |sim| sim.attention_gap.0 += MORE), 0);
+}
+
+/// The prefill kernel claims items KV head by KV head, and of a head the longest first, whatever the plan's order.
+#[test]
+fn packs_on_the_prefill_kernel_begin_head_by_head_and_the_longest_first() {
+    let planned = plan(&tree("1,600_128,2000"), "deft", Launching::Serial, h200(), None);
+    let launch = &planned.plan.launches[0];
+    assert!(planned.plan.is_gathered(launch));
+    let mut turns: Vec<(Nanos, u32, Reverse<u64>)> = Vec::new();
+    for span in run(&planned).spans.iter().filter(|span| span.launch == 0) {
+        let decode = planned.plan.decode_at(launch, span.cta);
+        turns.push((span.begin, decode.kv_head, Reverse(planned.plan.pack(decode.pack).tokens.0)));
+    }
+    turns.sort_unstable();
+    assert!(turns.is_sorted_by_key(|(_, head, tokens)| (*head, *tokens)), "{turns:?}");
+    assert!(turns.first().map(|turn| turn.2) < turns.last().map(|turn| turn.2), "of several lengths");
+}
+
+/// What a merge writes is behind it: of heads that its warps take at once, more take no longer, and those of a further round
+/// do.
+#[test]
+fn a_merge_takes_rounds_and_not_the_bytes_that_it_writes() {
+    let merge = |query_heads: u32| {
+        let shape = AttentionShape { query_heads, kv_heads: 8, ..AttentionShape::default() };
+        let spec = BatchSpec { requests: vec![RequestSpec::Decode { kv: 64, count: 1 }], ..BatchSpec::empty(shape) };
+        let capture = run(&plan(&spec, "flashforge", Launching::Serial, h200(), None));
+        let last = capture.spans.iter().max_by_key(|span| span.end).unwrap();
+        assert!(capture.spans.len() > 8, "{query_heads}");
+        last.end.0 - last.begin.0
+    };
+    let at_once = h200().merge_kernel.map(|kernel| kernel.heads * kernel.warps).unwrap();
+    assert_eq!(at_once, 32);
+    assert_eq!(merge(16), merge(32));
+    assert!(merge(48) > merge(32) && merge(48) == merge(64));
 }
 
 #[test]

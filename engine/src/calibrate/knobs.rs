@@ -5,7 +5,7 @@ use crate::hw::{Device, PrefillKernels, SimConstants};
 use crate::units::Nanos;
 
 /// Constants that are moved.
-pub(super) const COUNT: usize = 29;
+pub(super) const COUNT: usize = 31;
 /// The logarithm of a factor for each of them.
 pub(super) type Move = [f64; COUNT];
 
@@ -47,7 +47,7 @@ impl Constant<'_> {
 }
 
 /// Those of every device, but for what is measured alone.
-const OF_SIM: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; 21] = [
+const OF_SIM: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; 23] = [
     |sim| Part(&mut sim.tile_read_efficiency),
     |sim| Rate(&mut sim.sm_bytes_per_s),
     |sim| Time(&mut sim.cta_prologue),
@@ -61,8 +61,10 @@ const OF_SIM: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; 21] = [
     |sim| Part(&mut sim.l2_useful_fraction),
     |sim| Time(&mut sim.launch_latency),
     |sim| Time(&mut sim.kernel_gap),
+    |sim| Time(&mut sim.attention_gap),
     |sim| Time(&mut sim.host_launch_interval),
     |sim| Time(&mut sim.queue_pop),
+    |sim| Time(&mut sim.stream_fork),
     |sim| Time(&mut sim.stream_join),
     |sim| Time(&mut sim.dispatch_interval),
     |sim| Time(&mut sim.idle_latency),

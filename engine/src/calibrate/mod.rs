@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(fit.after, simulate_all(&fit.device, &runs, &Cancel::default()).unwrap());
         let told = told.into_inner();
         let (slopes, rounds): (Vec<_>, Vec<_>) = told.iter().partition(|line| line.starts_with("slopes"));
-        assert_eq!(slopes, ["slopes of 21 constants in 9 of 9 runs"; 2]);
+        assert_eq!(slopes, ["slopes of 23 constants in 9 of 9 runs"; 2]);
         for (round, line) in (1..).zip(rounds) {
             assert!(line.starts_with(&format!("round {round}, 9 of 9 runs: median error ")), "{line}");
         }

@@ -125,8 +125,11 @@ pub struct SimConstants {
     pub exp_per_sm_per_s: u64,
     /// From the start of a launch on an idle stream to the first CTA's first instruction.
     pub launch_latency: Nanos,
-    /// From the end of one kernel to the start of the next on the same stream.
+    /// From the end of one kernel to the start of the next on the same stream, a merge.
     pub kernel_gap: Nanos,
+    /// The same where the next is a kernel of attention: what it takes more.
+    #[serde(default)]
+    pub attention_gap: Nanos,
     /// Host time between two launches of one thread; the second stream's kernel is that much later.
     pub host_launch_interval: Nanos,
     /// From a CTA's dispatch to its first load: prologue, block table and Q.
@@ -167,7 +170,10 @@ pub struct SimConstants {
     pub cold_dirty: Option<Bytes>,
     /// From the end of a persistent worker's task to the first tile of its next one, which came while that ended.
     pub queue_pop: Nanos,
-    /// Joining two streams with an event before the merge.
+    /// What the first launch waits longer for each further stream of its call, which an event sets off.
+    #[serde(default)]
+    pub stream_fork: Nanos,
+    /// Joining another stream with an event before the merge: what that takes more.
     pub stream_join: Nanos,
 }
 

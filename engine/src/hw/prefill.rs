@@ -85,7 +85,16 @@ impl PairRates {
     }
 }
 
+/// What [`PrefillResources::item`] is where no tile has a mask: 27,544 packs of 124 tokens over a head, which are a step of
+/// 1.45 µs each, took an SM of an H200 2.65 µs apiece.
+const ITEM_WITHOUT_MASK: Nanos = Nanos(1200);
+
 impl PrefillResources {
+    /// From the last tile of a decode pack to the first of the next.
+    pub fn item_of_pack(&self) -> Nanos {
+        self.item.min(ITEM_WITHOUT_MASK)
+    }
+
     /// Time of one step of `n` KV tokens on an SM of its own, ns.
     pub fn step_ns(&self, device: &Device, shape: &AttentionShape) -> f64 {
         let flop = 4.0 * f64::from(self.m) * f64::from(self.n) * f64::from(shape.head_dim);

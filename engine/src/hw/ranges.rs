@@ -278,6 +278,7 @@ impl List {
             exp_per_sm_per_s,
             launch_latency,
             kernel_gap,
+            attention_gap,
             host_launch_interval,
             cta_prologue,
             cta_epilogue,
@@ -292,6 +293,7 @@ impl List {
             cold_write_back,
             cold_dirty,
             queue_pop,
+            stream_fork,
             stream_join,
         } = sim;
         self.part("hbm_efficiency", *hbm_efficiency, EFFICIENCY);
@@ -307,6 +309,7 @@ impl List {
         self.whole("exp_per_sm_per_s", *exp_per_sm_per_s, SM_RATE, "exponentials/s");
         self.time("launch_latency", *launch_latency, HOST_TIME);
         self.time("kernel_gap", *kernel_gap, HOST_TIME);
+        self.time("attention_gap", *attention_gap, HOST_TIME);
         self.time("host_launch_interval", *host_launch_interval, HOST_TIME);
         self.time("cta_prologue", *cta_prologue, TIME);
         self.time("cta_epilogue", *cta_epilogue, TIME);
@@ -323,6 +326,7 @@ impl List {
             self.bytes("cold_dirty", *dirty, 0..=LARGEST_L2);
         }
         self.time("queue_pop", *queue_pop, TIME);
+        self.time("stream_fork", *stream_fork, HOST_TIME);
         self.time("stream_join", *stream_join, HOST_TIME);
     }
 

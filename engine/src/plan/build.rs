@@ -331,13 +331,13 @@ fn pack_time(input: &PackInput<'_>, tile: Tile, pack: &Pack) -> f64 {
     tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, pack.tokens)
 }
 
-/// Launches of a batch of decodes in series or on streams, and as one kernel for all.
+/// Launches of a batch of decodes in series or on streams, and how many of them are attention.
 fn launch_counts(plan: &LaunchPlan, imposed: Option<&Imposed>) -> (usize, usize) {
-    let apart = match imposed {
-        Some(imposed) => imposed_launches(&plan.packs, &plan.queries, &plan.merge, imposed, false).launches.len(),
-        None => by_tile(&plan.packs, plan.merge.max_partials() > 1, false, CtaOrder::PackFastest).1.len(),
+    let launches = match imposed {
+        Some(imposed) => imposed_launches(&plan.packs, &plan.queries, &plan.merge, imposed, false).launches,
+        None => by_tile(&plan.packs, plan.merge.max_partials() > 1, false, CtaOrder::PackFastest).1,
     };
-    (apart, apart.min(1))
+    (launches.len(), launches.iter().filter(|launch| !launch.kind.is_merge()).count())
 }
 
 /// What a strategy costs beside its CTAs. That is little of a run, and the strategy with the least of it
@@ -345,19 +345,23 @@ fn launch_counts(plan: &LaunchPlan, imposed: Option<&Imposed>) -> (usize, usize)
 fn explain_launches(
     input: &PackInput<'_>,
     imposed: bool,
-    (apart, fused): (usize, usize),
+    (apart, attention): (usize, usize),
     packs: usize,
     asked: Strategy,
 ) -> Decision {
     let sim = &input.device.sim;
     let more = apart.saturating_sub(1) as f64;
+    let further = attention.saturating_sub(1) as f64;
+    let gaps = more * sim.kernel_gap.as_f64() + further * sim.attention_gap.as_f64();
+    let merges = (apart - attention) as f64;
+    let joins = merges * sim.kernel_gap.as_f64() + further * (sim.stream_fork + sim.stream_join).as_f64();
     let tasks = packs as f64 * f64::from(input.batch.shape.kv_heads) / f64::from(input.device.sm_count);
     let way = |strategy: Strategy| {
         let (launches, overhead) = match strategy {
-            Strategy::Serial => (apart, more * sim.kernel_gap.as_f64()),
-            Strategy::Streams if imposed => (apart, more * sim.kernel_gap.as_f64()),
-            Strategy::Streams => (apart, more.min(1.0) * sim.stream_join.as_f64()),
-            _ => (fused, tasks * sim.queue_pop.as_f64()),
+            Strategy::Serial => (apart, gaps),
+            Strategy::Streams if imposed => (apart, gaps),
+            Strategy::Streams => (apart, joins),
+            _ => (apart.min(1), tasks * sim.queue_pop.as_f64()),
         };
         Considered::new(strategy.name(), launches as f64, Price::overhead(overhead))
     };

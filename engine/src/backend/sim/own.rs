@@ -66,7 +66,8 @@ impl CostModel<'_> {
             let rows = if launch.order == CtaOrder::QueryHeads { 1 } else { self.shape.group() } * pack.queries_len;
             let further = f64::from(rows.div_ceil(kernel.m).saturating_sub(1));
             if further > 0.0 {
-                let one = self.decode_item(pack, kernel, 1.0, (0.0, launch.order)).time + kernel.item.as_f64();
+                let one =
+                    self.decode_item(pack, kernel, 1.0, (0.0, launch.order)).time + kernel.item_of_pack().as_f64();
                 all += further * one * f64::from(plan.heads_of(launch));
             }
             ctas += plan.heads_of(launch);

@@ -176,7 +176,15 @@ impl<'a> Simulation<'a> {
 
     fn launch_progress(&self, at: usize) -> Progress {
         let (launch, on) = (&self.plan.launches[at], self.runs_on[at]);
-        let ctas = self.plan.ctas(launch);
+        let mut ctas = self.plan.ctas(launch);
+        if on.prefill().is_some() {
+            // Its items are claimed KV head by KV head, and of a head the longest first.
+            let turn = |cta: &u32| {
+                let decode = self.plan.decode_at(launch, *cta);
+                (decode.kv_head, Reverse(self.plan.pack(decode.pack).tokens))
+            };
+            ctas.sort_by_cached_key(turn);
+        }
         // SMs that a launch may use are a size of its grid: the hardware places it where there is room.
         let sms = launch.sms.unwrap_or(u32::MAX).clamp(1, self.model.device.sm_count);
         let all = self.model.ctas_per_sm(launch.kind, on) * sms;

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use crate::backend::sim::estimate::kinds::{Kind, Kinds, Order};
 use crate::backend::sim::limits::{Limits, given};
-use crate::backend::sim::run::order::{Until, gap_before, host_time, predecessors};
+use crate::backend::sim::run::order::{Until, gap_before, launch_time, predecessors};
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
 
@@ -147,7 +147,7 @@ impl<'a> Cohorts<'a> {
     pub(super) fn new(plan: &'a LaunchPlan, device: &'a Device, kinds: &'a Kinds, limits: Limits) -> Self {
         let progress = |(at, order): (usize, &'a Order)| {
             let waiting_for = predecessors(plan, at).len();
-            let ready = if waiting_for == 0 { host_time(device, at) + order.lead } else { f64::INFINITY };
+            let ready = if waiting_for == 0 { launch_time(plan, device, at) + order.lead } else { f64::INFINITY };
             Progress {
                 order,
                 run: 0,
@@ -374,7 +374,7 @@ impl<'a> Cohorts<'a> {
                 self.launches[at].waiting_for -= 1;
                 if self.launches[at].waiting_for == 0 {
                     let gap = gap_before(self.plan, self.device, at, &before);
-                    let ready = (self.now + gap).max(host_time(self.device, at));
+                    let ready = (self.now + gap).max(launch_time(self.plan, self.device, at));
                     self.launches[at].ready = ready + self.launches[at].order.lead;
                 }
             }

@@ -157,7 +157,7 @@ impl Kinds {
                 let work = work(row);
                 // All but the first CTAs of an SM have the launch behind them.
                 let begin = model.device.sim.idle_latency.as_f64();
-                self.all.push(Kind::new(at, (begin, model.store(work.dram_write)), &work, limits));
+                self.all.push(Kind::new(at, (begin, 0.0), &work, limits));
                 let kind = self.all.len() as u32 - 1;
                 known.push((row, kind));
                 kind
@@ -233,7 +233,7 @@ fn decode_kind(
     let hit = 1.0 - class.unique;
     if let RunsOn::Prefill { kernel, further } = on {
         let work = model.decode_item(pack, &kernel, hit, (written, launch.order));
-        return Kind::new(at, (0.0, kernel.item.as_f64() + further), &work, limits);
+        return Kind::new(at, (0.0, kernel.item_of_pack().as_f64() + further), &work, limits);
     }
     let heads = plan.run_of_heads(launch, class.first);
     let ahead = launch.kind.is_persistent();
@@ -256,7 +256,7 @@ fn lead(kind: LaunchKind, model: &CostModel<'_>) -> f64 {
     if kind.is_persistent() {
         model.prologue(kind).as_f64() - sim.queue_pop.as_f64()
     } else if kind.is_merge() {
-        (sim.cta_prologue + sim.cta_epilogue).as_f64() - sim.idle_latency.as_f64()
+        sim.cta_prologue.as_f64()
     } else {
         0.0
     }

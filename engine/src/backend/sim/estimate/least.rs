@@ -10,7 +10,7 @@
 use crate::backend::sim::estimate::Pricing;
 use crate::backend::sim::estimate::kinds::Kind;
 use crate::backend::sim::limits::Limits;
-use crate::backend::sim::run::order::{gap_before, host_time, predecessors};
+use crate::backend::sim::run::order::{gap_before, launch_time, predecessors};
 use crate::hw::Device;
 use crate::plan::Strategy;
 use crate::units::{Bytes, Nanos};
@@ -77,7 +77,7 @@ impl Pricing<'_> {
             let before = predecessors(plan, at);
             let last = before.iter().map(|(other, _)| ends[*other as usize]).fold(0.0, f64::max);
             let gap = if before.is_empty() { 0.0 } else { gap_before(plan, device, at, &before) };
-            let ready = (last + gap).max(host_time(device, at)) + self.kinds.orders[at].lead;
+            let ready = (last + gap).max(launch_time(plan, device, at)) + self.kinds.orders[at].lead;
             ends.push(ready + launch.time());
         }
         all.hbm += written_back(device, all.read) / self.limits.hbm;

@@ -25,9 +25,13 @@ pub(in crate::backend::sim) enum Until {
     Done,
 }
 
-/// When the host has launched launch `at`, ns.
-pub(in crate::backend::sim) fn host_time(device: &Device, at: usize) -> f64 {
-    at as f64 * device.sim.host_launch_interval.as_f64() + device.sim.launch_latency.as_f64()
+/// When launch `at` may begin if it waits for no other, ns.
+pub(in crate::backend::sim) fn launch_time(plan: &LaunchPlan, device: &Device, at: usize) -> f64 {
+    let sim = &device.sim;
+    // Streams are numbered from 0 on, and an event sets each but the first off.
+    let forks = plan.launches.iter().map(|launch| launch.stream).max().unwrap_or(0);
+    let fork = f64::from(forks) * sim.stream_fork.as_f64();
+    at as f64 * sim.host_launch_interval.as_f64() + sim.launch_latency.as_f64() + fork
 }
 
 /// What launch `at` waits for: those of `after`, and the one before it on its stream.
@@ -56,9 +60,11 @@ pub(in crate::backend::sim) fn gap_before(
     at: usize,
     before: &[(u32, Until)],
 ) -> f64 {
-    let other_stream = before.iter().any(|b| plan.launches[b.0 as usize].stream != plan.launches[at].stream);
-    let gap = if other_stream { device.sim.stream_join } else { device.sim.kernel_gap };
-    gap.as_f64()
+    let (launch, sim) = (&plan.launches[at], &device.sim);
+    let joins = before.iter().filter(|other| plan.launches[other.0 as usize].stream != launch.stream).count();
+    let of_merge = launch.kind.is_merge() || launch.programmatic;
+    let gap = if of_merge { sim.kernel_gap } else { sim.kernel_gap + sim.attention_gap };
+    gap.as_f64() + joins as f64 * sim.stream_join.as_f64()
 }
 
 impl Simulation<'_> {
@@ -66,7 +72,7 @@ impl Simulation<'_> {
         for at in 0..self.plan.launches.len() {
             self.progress[at].waiting_for = predecessors(self.plan, at).len();
             if self.progress[at].waiting_for == 0 {
-                let ready = host_time(self.model.device, at);
+                let ready = launch_time(self.plan, self.model.device, at);
                 self.at(ready, Event::Ready(at as u32));
             }
         }
@@ -89,7 +95,7 @@ impl Simulation<'_> {
             self.progress[at].waiting_for -= 1;
             if self.progress[at].waiting_for == 0 {
                 let gap = gap_before(self.plan, self.model.device, at, &before);
-                let ready = (end + gap).max(host_time(self.model.device, at));
+                let ready = (end + gap).max(launch_time(self.plan, self.model.device, at));
                 self.at(ready, Event::Ready(at as u32));
             }
         }
@@ -115,11 +121,11 @@ impl Simulation<'_> {
     /// From a CTA's last tile to the end of its task, ns.
     pub(super) fn epilogue(&self, span: &Span, written: f64) -> f64 {
         let launch = span.launch as usize;
-        if self.follows_merge(launch) {
-            return self.model.store(written);
+        if self.plan.launches[launch].kind.is_merge() {
+            return 0.0;
         }
         if let RunsOn::Prefill { kernel, further } = self.runs_on[launch] {
-            return kernel.item.as_f64() + further;
+            return kernel.item_of_pack().as_f64() + further;
         }
         let launch = &self.plan.launches[launch];
         let tile = self.plan.tasks_of(launch).first().map(|task| task.tile);
@@ -141,6 +147,7 @@ impl Simulation<'_> {
         match () {
             () if stays => Nanos::ZERO,
             () if self.follows_merge(launch) => sim.idle_latency,
+            () if self.plan.launches[launch].kind.is_merge() => sim.cta_prologue + sim.idle_latency,
             () => self.model.prologue(self.plan.launches[launch].kind),
         }
     }
