@@ -110,7 +110,7 @@ struct Place {
 pub struct Call {
     launches: Vec<Ready>,
     places: Vec<Place>,
-    /// Streams 1 and on.
+    /// Streams 1 and on, each behind the ones before it.
     streams: Vec<Stream>,
     fork: Option<Event>,
     events: Vec<Event>,
@@ -157,7 +157,7 @@ impl Call {
         let events = places.iter().filter_map(|place| place.event).map(|_| gpu.event());
         let events = events.collect::<Result<Vec<_>, _>>()?;
         let own = places.iter().map(|place| place.stream).max().unwrap_or(0);
-        let streams = (0..own).map(|_| gpu.stream()).collect::<Result<Vec<_>, _>>()?;
+        let streams = (1..=own).map(|before| gpu.stream_behind(before)).collect::<Result<Vec<_>, _>>()?;
         let fork = if streams.is_empty() { None } else { Some(gpu.event()?) };
         // Copies from pageable memory may still be on their way, and streams do not wait for them.
         gpu.synchronize()?;

@@ -105,10 +105,24 @@ impl Gpu {
         Ok(buffer)
     }
 
-    /// A stream that does not wait for the legacy default stream.
+    /// A stream that does not wait for the legacy default stream. No CTAs go before its own.
     pub fn stream(&self) -> Result<Stream, KernelError> {
-        let made = result::stream::create(result::stream::StreamKind::NonBlocking);
-        let raw = self.context.checked(made, "creating a stream")?;
+        self.stream_behind(0)
+    }
+
+    /// A stream whose CTAs start where those of so many other streams leave room, as far as the device has priorities.
+    ///
+    /// Without them the GPU may start the CTAs of streams that were forked together in any order, and plans put the
+    /// longest first: on an H100 one plan took 160 or 213 µs from run to run.
+    pub(crate) fn stream_behind(&self, others: usize) -> Result<Stream, KernelError> {
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: writes to two integers of ours.
+        let asked = unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) }.result();
+        self.context.checked(asked, "asking for the priorities of streams")?;
+        let (mut raw, flags) = (std::ptr::null_mut(), sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32);
+        // SAFETY: writes the stream to a place of ours; destroyed in `Stream::drop`.
+        let made = unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, priority(others, greatest, least)) };
+        self.context.checked(made.result(), "creating a stream")?;
         Ok(Stream { raw, context: Rc::clone(&self.context) })
     }
 
@@ -155,6 +169,11 @@ impl Gpu {
         }
         Ok(function)
     }
+}
+
+/// The priority behind so many other streams, the lesser number going first; past the least one all share that.
+fn priority(others: usize, greatest: i32, least: i32) -> i32 {
+    i32::try_from(others).map_or(least, |others| greatest.saturating_add(others).min(least))
 }
 
 /// The device `ordinal`, where our kernels run on it.
@@ -478,5 +497,18 @@ impl Function {
         // SAFETY: the driver copies configuration and parameter during the call; the rest is the caller's promise.
         unsafe { sys::cuLaunchKernelEx(&raw const config, self.raw, arguments.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::priority;
+
+    #[test]
+    fn streams_go_in_their_order_as_far_as_the_device_has_priorities() {
+        // As an H100 has them, from -5 down to 0.
+        assert_eq!([0, 1, 4, 5, 6, usize::MAX].map(|others| priority(others, -5, 0)), [-5, -4, -1, 0, 0, 0]);
+        // A device without.
+        assert_eq!([0, 1].map(|others| priority(others, 0, 0)), [0, 0]);
     }
 }

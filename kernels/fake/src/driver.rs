@@ -222,8 +222,18 @@ extern "C" fn cuMemsetD8Async(to: u64, byte: u8, bytes: usize, _stream: usize) -
     })
 }
 
+/// As a device without priorities says.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamCreate(stream: *mut usize, _flags: c_uint) -> Code {
+unsafe extern "C" fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) -> Code {
+    call(|_| {
+        // SAFETY: the caller passes places.
+        unsafe { (*least, *greatest) = (0, 0) };
+        SUCCESS
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamCreateWithPriority(stream: *mut usize, _flags: c_uint, _priority: c_int) -> Code {
     // SAFETY: the caller passes a place.
     unsafe { new_handle(stream, Kind::Stream) }
 }
