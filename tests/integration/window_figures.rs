@@ -52,6 +52,18 @@ fn window_tables_and_picture_name_one_makespan_and_the_traced_run_beside_it() {
     }
 }
 
+/// What `--tune` and a replay's samples compare: as the traced run would have it, the run with less to trace wins.
+#[test]
+fn a_capture_takes_as_long_as_its_repeats_without_tracing() {
+    for Loaded { mut capture, .. } in measured() {
+        let (median, traced) = (capture.times.spread().median, capture.makespan());
+        assert_ne!(median, traced, "this file is one in which they differ");
+        assert_eq!(capture.time(), median);
+        capture.times.makespans.clear();
+        assert_eq!(capture.time(), traced, "with no repeat there is but the traced run");
+    }
+}
+
 #[test]
 fn a_simulated_run_has_one_length() {
     let mut window = open(batch(small()));

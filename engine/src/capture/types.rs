@@ -339,6 +339,12 @@ pub struct Capture {
 }
 
 impl Capture {
+    /// How long the run takes: the median of the repeats, which are not traced; of a capture that has none, the end of its
+    /// spans.
+    pub fn time(&self) -> Nanos {
+        if self.times.makespans.is_empty() { self.makespan() } else { self.times.spread().median }
+    }
+
     /// End of the run whose spans these are: the last end of a span.
     pub fn makespan(&self) -> Nanos {
         self.spans.last_end()

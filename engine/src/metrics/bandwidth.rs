@@ -30,9 +30,7 @@ pub struct Bandwidth {
 /// Bandwidth of a run.
 pub fn bandwidth(traffic: &Traffic, capture: &Capture) -> Bandwidth {
     // Of the runs without tracing, as every makespan that is told.
-    let times = capture.times.spread();
-    let makespan = if times.count == 0 { capture.makespan() } else { times.median };
-    let seconds = makespan.as_f64() * 1e-9;
+    let seconds = capture.time().as_f64() * 1e-9;
     let peak = capture.provenance.peak_bytes_per_s;
     let counted = capture.counted.as_ref().and_then(|counted| counted.plan.get(Counter::DramRead));
     let read = counted.or_else(|| series(capture).map(bytes_of));

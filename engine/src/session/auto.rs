@@ -173,7 +173,7 @@ impl Runner {
             let planned = plan_batch(&spec, &batch, &way.pair.options(options))?;
             match self.accepts(&planned) {
                 Ok(()) => {
-                    measured.push(self.run(&planned, run, cancel)?.makespan());
+                    measured.push(self.run(&planned, run, cancel)?.time());
                     taken.push(way);
                 }
                 Err(error) => ways.refuse(error, [way.pair])?,
