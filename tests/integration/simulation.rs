@@ -210,6 +210,30 @@ fn launches_wait_for_what_is_before_them() {
     assert_eq!(longer(Launching::Streams, |sim| sim.attention_gap.0 += MORE), 0);
 }
 
+/// A CTA whose steps were measured takes a part of one longer, and another does not.
+#[test]
+fn a_cta_computes_part_of_a_step_when_its_last_tile_has_come() {
+    let spec = decodes(1, 200);
+    let longer = |device: &Device| {
+        let with = |last_step: f64| {
+            let mut device = device.clone();
+            device.sim.last_step = last_step;
+            let planned = plan(&spec, "pat", Launching::Serial, &device, None);
+            assert_eq!(planned.plan.launches.len(), 1, "no merge behind it");
+            let tile = planned.plan.packs[0].tile;
+            let kernel = device.kernels.iter().find(|kernel| (kernel.m, kernel.n) == (tile.m, tile.n)).unwrap();
+            (run(&planned).makespan().as_f64(), kernel.chain.map_or(0.0, Nanos::as_f64))
+        };
+        let ((before, chain), (after, _)) = (with(0.0), with(0.5));
+        (after - before, 0.5 * chain)
+    };
+    for device in ["h100-sxm", "h200-sxm"] {
+        let (longer, half) = longer(hw::find(device).unwrap());
+        assert!(half > 0.0 && (longer - half).abs() <= 2.0, "{longer} ns longer on {device}, half a step is {half}");
+    }
+    assert_eq!(longer(a100()), (0.0, 0.0));
+}
+
 /// The prefill kernel claims items KV head by KV head, and of a head the longest first, whatever the plan's order.
 #[test]
 fn packs_on_the_prefill_kernel_begin_head_by_head_and_the_longest_first() {

@@ -123,19 +123,23 @@ pub struct SimConstants {
     pub prefill_efficiency: f64,
     /// Exponentials of one SM per second.
     pub exp_per_sm_per_s: u64,
-    /// From the start of a launch on an idle stream to the first CTA's first instruction.
+    /// From the start of a launch on an idle stream to the first CTA's first instruction, and from the end of the last CTA to
+    /// that of the run, which are told together.
     pub launch_latency: Nanos,
     /// From the end of one kernel to the start of the next on the same stream, a merge.
     pub kernel_gap: Nanos,
     /// The same where the next is a kernel of attention: what it takes more.
     #[serde(default)]
     pub attention_gap: Nanos,
-    /// Host time between two launches of one thread; the second stream's kernel is that much later.
+    /// Between two launches of one thread on streams of their own: the second one's first CTA is that much later.
     pub host_launch_interval: Nanos,
     /// From a CTA's dispatch to its first load: prologue, block table and Q.
     pub cta_prologue: Nanos,
     /// From a CTA's last tile to its end: scaling and writing the partial.
     pub cta_epilogue: Nanos,
+    /// Part of the least time of a step that a CTA still takes when its last tile has come.
+    #[serde(default)]
+    pub last_step: f64,
     /// Time in which the CTA scheduler places one CTA, over the whole GPU.
     pub dispatch_interval: Nanos,
     /// Work per tile step that does not overlap with the tensor cores, whatever the tile.

@@ -282,6 +282,7 @@ impl List {
             host_launch_interval,
             cta_prologue,
             cta_epilogue,
+            last_step,
             dispatch_interval,
             tile_step,
             softmax_step,
@@ -313,6 +314,7 @@ impl List {
         self.time("host_launch_interval", *host_launch_interval, HOST_TIME);
         self.time("cta_prologue", *cta_prologue, TIME);
         self.time("cta_epilogue", *cta_epilogue, TIME);
+        self.part("last_step", *last_step, 0.0..=1.0);
         self.time("dispatch_interval", *dispatch_interval, TIME);
         self.time("tile_step", *tile_step, TIME);
         self.time("softmax_step", *softmax_step, TIME);

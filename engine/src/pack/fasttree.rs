@@ -303,7 +303,7 @@ fn explain_cut(input: &PackInput<'_>, phase: usize, ctas: u64, split: u32) -> De
 
 fn explain_unite(input: &PackInput<'_>, ctas: [u64; 2], settled: &Settled, own: [u32; 2]) -> Decision {
     let sim = &input.device.sim;
-    let gaps = |launches: f64| Price::overhead((launches - 1.0) * sim.kernel_gap.as_f64());
+    let gaps = |launches: f64| Price::overhead((launches - 1.0) * (sim.kernel_gap + sim.attention_gap).as_f64());
     let way = |what, launches: f64| Considered::new(what, launches, gaps(launches));
     let chosen = if !settled.united() {
         0

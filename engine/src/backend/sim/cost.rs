@@ -429,6 +429,11 @@ impl CostModel<'_> {
         self.device.sim.cta_epilogue.as_f64() + self.store(written)
     }
 
+    /// What a CTA still computes when its last tile has come, ns: nothing is fetched meanwhile.
+    pub(super) fn last_step(&self, cta: &DecodeCta) -> f64 {
+        self.device.sim.last_step * cta.chain
+    }
+
     /// From a worker's last tile to the end of its task, ns. Where its queries have other partials it counts its own in.
     pub(super) fn worker_epilogue(&self, written: f64, arrives: bool) -> f64 {
         self.epilogue(written) + if arrives { self.device.sim.worker_arrival.as_f64() } else { 0.0 }
@@ -452,6 +457,7 @@ pub fn one_cta_time(device: &Device, plan: &LaunchPlan) -> Option<f64> {
     let limit =
         (device.sim.sm_bytes_per_s as f64).min(device.reachable_bytes_per_s() * device.sim.tile_read_efficiency) * 1e-9;
     let sim = &device.sim;
-    let fixed = (sim.launch_latency + sim.cta_prologue).as_f64() + model.epilogue(alone.dram_write);
+    let end = model.last_step(&cta) + model.epilogue(alone.dram_write);
+    let fixed = (sim.launch_latency + sim.cta_prologue).as_f64() + end;
     Some(fixed + alone.time.max(alone.moved / limit))
 }

@@ -245,6 +245,7 @@ fn decode_kind(
     } else {
         (sim.cta_prologue, model.epilogue(work.dram_write))
     };
+    let end = end + model.last_step(&cta);
     let first = if ahead { main_loop(false).time - work.time } else { 0.0 };
     Kind { first, ..Kind::new(at, (begin.as_f64(), end), &work, limits) }
 }

@@ -133,10 +133,19 @@ impl Simulation<'_> {
             Some(kernel) => kernel.item.as_f64(),
             None if launch.kind.is_persistent() => {
                 let pack = self.plan.decode_at(launch, span.cta).pack;
-                self.model.worker_epilogue(written, self.arrives[pack.at()])
+                self.model.worker_epilogue(written, self.arrives[pack.at()]) + self.last_step(launch, span)
             }
-            None => self.model.epilogue(written),
+            None => self.model.epilogue(written) + self.last_step(launch, span),
         }
+    }
+
+    /// What a CTA of a kernel of attention computes when its last tile has come, ns.
+    fn last_step(&self, launch: &Launch, span: &Span) -> f64 {
+        let (LaunchKind::Attention(_) | LaunchKind::Persistent(_)) = launch.kind else { return 0.0 };
+        let decode = self.plan.decode_at(launch, span.cta);
+        let pack = self.plan.pack(decode.pack);
+        let on = self.runs_on[span.launch as usize];
+        self.model.last_step(&self.model.cta(pack, decode.kv_heads, launch.order, on))
     }
 
     /// From a CTA's place on an SM to its first load, ns.
