@@ -16,9 +16,10 @@ use crate::build::{Builder, Shared};
 use crate::cache::KvCache;
 use crate::compile::{Compiler, Resources};
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Event, Function, Gpu, Stream};
+use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::params::{DecodeParams, HybridParams, MergeParams, PrefillParams, TraceRecord};
 use crate::plan::{DecodeShape, Launch, PlanArrays, Tile};
+use crate::stream::{Event, Stream};
 use crate::trace::TraceBuffer;
 
 /// Choices for a run that change nothing of its result but the last bits.

@@ -7,9 +7,10 @@
 
 use crate::compile::Compiler;
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Function, Gpu, Stream};
+use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::limits::fill_random;
 use crate::plan::Dtype;
+use crate::stream::Stream;
 
 /// What one measurement showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -27,6 +27,7 @@ mod places;
 mod plan;
 mod spec;
 mod stop;
+mod stream;
 mod timing;
 mod trace;
 
@@ -36,7 +37,7 @@ pub use clock::{Pulses, Stamps, clock_step};
 pub use co_run::{CoRate, CoRunRates, co_run};
 pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_version};
 pub use error::KernelError;
-pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo, Stream};
+pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo};
 pub use limits::{Sweep, Values, fill_random, fill_random_part, mma_rate, random_value, read_time};
 pub use params::{ClockReading, TraceRecord};
 pub use places::Places;
@@ -45,4 +46,5 @@ pub use plan::{
     Tile, Work,
 };
 pub use spec::{Arch, Copies, Folds, Groups, HybridSpec, KernelSpec, PrefillSpec, Roles};
+pub use stream::Stream;
 pub use timing::{Protocol, Timing};

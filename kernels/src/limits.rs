@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crate::compile::Compiler;
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Function, Gpu, Stream};
+use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::plan::Dtype;
+use crate::stream::Stream;
 use crate::timing::Protocol;
 
 #[repr(C)]

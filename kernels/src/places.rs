@@ -2,7 +2,8 @@
 
 use crate::compile::Compiler;
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Function, Gpu, Stream};
+use crate::gpu::{DeviceBuffer, Function, Gpu};
+use crate::stream::Stream;
 
 #[repr(C)]
 struct PlaceParams {

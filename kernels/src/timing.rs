@@ -6,7 +6,8 @@ use cudarc::driver::{result, sys};
 
 use crate::context::Context;
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Gpu, Stream};
+use crate::gpu::{DeviceBuffer, Gpu};
+use crate::stream::Stream;
 
 /// How a call is timed.
 #[derive(Debug)]

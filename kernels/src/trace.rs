@@ -2,8 +2,9 @@
 //! that found no place, then the records, each in its own place.
 
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Gpu, Stream};
+use crate::gpu::{DeviceBuffer, Gpu};
 use crate::params::TraceRecord;
+use crate::stream::Stream;
 
 const HEADER_WORDS: usize = 16;
 

@@ -157,7 +157,7 @@ fn halves(args: &BenchArgs, device: &Device, runner: &mut Runner, spec: &BatchSp
     (options.strategy, options.auto.strategy) = (Strategy::Serial, false);
     let mut time = |spec: &BatchSpec| -> Outcome<Nanos> {
         let planned = session::plan_spec(spec, &options)?;
-        Ok(runner.run(&planned, &figures::cold(REPEATS), interrupt::cancel())?.times.spread().median)
+        Ok(runner.run(&planned, &figures::cold(REPEATS), interrupt::cancel())?.time())
     };
     Ok([time(&prefill)?, time(&decode)?])
 }

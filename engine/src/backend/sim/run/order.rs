@@ -128,24 +128,25 @@ impl Simulation<'_> {
             return kernel.item_of_pack().as_f64() + further;
         }
         let launch = &self.plan.launches[launch];
-        let tile = self.plan.tasks_of(launch).first().map(|task| task.tile);
-        match tile.and_then(|tile| self.own_kernel(launch, tile)) {
-            Some(kernel) => kernel.item.as_f64(),
-            None if launch.kind.is_persistent() => {
-                let pack = self.plan.decode_at(launch, span.cta).pack;
-                self.model.worker_epilogue(written, self.arrives[pack.at()]) + self.last_step(launch, span)
-            }
-            None => self.model.epilogue(written) + self.last_step(launch, span),
+        if matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_)) {
+            return self.decode_epilogue(launch, span, written);
         }
+        let tile = self.plan.tasks_of(launch).first().map(|task| task.tile);
+        let own = tile.and_then(|tile| self.own_kernel(launch, tile));
+        own.map_or_else(|| self.model.epilogue(written), |kernel| kernel.item.as_f64())
     }
 
-    /// What a CTA of a kernel of attention computes when its last tile has come, ns.
-    fn last_step(&self, launch: &Launch, span: &Span) -> f64 {
-        let (LaunchKind::Attention(_) | LaunchKind::Persistent(_)) = launch.kind else { return 0.0 };
+    /// The same of a CTA that decodes one pack, or of a worker that does.
+    fn decode_epilogue(&self, launch: &Launch, span: &Span, written: f64) -> f64 {
         let decode = self.plan.decode_at(launch, span.cta);
-        let pack = self.plan.pack(decode.pack);
         let on = self.runs_on[span.launch as usize];
-        self.model.last_step(&self.model.cta(pack, decode.kv_heads, launch.order, on))
+        let cta = self.model.cta(self.plan.pack(decode.pack), decode.kv_heads, launch.order, on);
+        let end = if launch.kind.is_persistent() {
+            self.model.worker_epilogue(written, self.arrives[decode.pack.at()])
+        } else {
+            self.model.epilogue(written)
+        };
+        end + self.model.last_step(&cta)
     }
 
     /// From a CTA's place on an SM to its first load, ns.
