@@ -32,7 +32,7 @@ impl Open {
         let measured = self.measure_limits(&protocol).map_err(translate);
         self.flush = protocol.flush;
         // Tensor cores at work beside reads draw all the power that the GPU may.
-        self.recovered = Instant::now() + RECOVERY;
+        self.recovered = self.recovered.max(Instant::now() + RECOVERY);
         measured
     }
 

@@ -56,6 +56,8 @@ const SEED: u64 = 1;
 /// After load at the power limit an H200 lowers its clocks, and brings them back within 0.3 to 0.4 s. Runs of 12 µs that
 /// were timed meanwhile took up to 1.35 times as long.
 const RECOVERY: Duration = Duration::from_millis(500);
+/// The longest wait for memory that was freed and made.
+const MOST_CLEANING: Duration = Duration::from_secs(1);
 /// How often a wait looks whether it is cancelled.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -82,7 +84,7 @@ struct Open {
     stream: Stream,
     gpu: Gpu,
     known: Rc<Known>,
-    /// When clocks that the power limit lowered are back.
+    /// When clocks that the power limit lowered are back, and memory that was freed is cleaned.
     recovered: Instant,
 }
 
@@ -95,6 +97,20 @@ struct Inputs {
     queries: DeviceBuffer,
     rows: Rows,
     cache: KvCache,
+}
+
+impl Inputs {
+    fn bytes(&self) -> usize {
+        self.cache.k.bytes() + self.cache.v.bytes() + self.queries.bytes()
+    }
+}
+
+/// How long runs may be slow for after so many bytes were freed and made: where a batch followed one of some GB in a
+/// process, its first 17 to 21 runs took 15 to 18 % longer on H100s than all after them, for 6 to 16 ms, and one of 9 GB
+/// more than 20 runs of 4 ms. After a wait of half a second none did.
+fn cleaning(bytes: usize) -> Duration {
+    const OF_A_GB: Duration = Duration::from_millis(50);
+    OF_A_GB.mul_f64(bytes as f64 * 1e-9).min(MOST_CLEANING)
 }
 
 /// Rows of Q and of the output: one a request, then those of the prefill chunks.
@@ -272,7 +288,7 @@ impl Open {
             return Ok(());
         }
         // Before the new ones are made, or both would have to fit.
-        self.inputs = None;
+        let freed = self.inputs.take().map_or(0, |inputs| inputs.bytes());
         let input = Input::new(seed, batch.shape);
         let allocate = |bytes: usize| self.gpu.allocate(bytes).map_err(translate);
         let fill = |buffer: &DeviceBuffer, tensor: Tensor, places: Range<usize>, first: u64| {
@@ -298,7 +314,9 @@ impl Open {
             let first = (u64::from(request.0) << 32) * row as u64;
             fill(&queries, Tensor::PrefillQ, chunk.start * row..chunk.end * row, first)?;
         }
-        self.inputs = Some(Inputs { shape: batch.shape, values, seed, queries, rows, cache });
+        let inputs = Inputs { shape: batch.shape, values, seed, queries, rows, cache };
+        self.recovered = self.recovered.max(Instant::now() + cleaning(freed + inputs.bytes()));
+        self.inputs = Some(inputs);
         Ok(())
     }
 
@@ -311,7 +329,7 @@ impl Open {
             .map_err(translate)
     }
 
-    /// Waits until clocks that the power limit lowered are back.
+    /// Waits until the GPU has all of its speed again.
     fn recover(&self, cancel: &Cancel) -> Result<()> {
         loop {
             cancel.check()?;
