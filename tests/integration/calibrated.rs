@@ -35,13 +35,13 @@ struct Measured {
     worst: f64,
 }
 
-/// The furthest off are `pat` under `fused`, configuration 9 at 32/32 and 16 at 32/8: 18 and 16 % too fast. On the GPU packs
+/// The furthest off are `pat` under `fused`, configuration 9 at 32/32 and 16 at 32/8: 21 and 16 % too fast. On the GPU packs
 /// of 16 queries come last there, and merge for 14 µs and more.
 const H200: Measured = Measured { fixture: include_str!("../fixtures/h200-makespans.json"), median: 0.035, worst: 0.2 };
 
-/// The furthest off is `pat` under `fused` at 32/32, configuration 9, likewise: 23 % too fast.
+/// The furthest off is `pat` under `fused` at 32/32, configuration 9, likewise: 25 % too fast.
 const H100: Measured =
-    Measured { fixture: include_str!("../fixtures/h100-makespans.json"), median: 0.025, worst: 0.24 };
+    Measured { fixture: include_str!("../fixtures/h100-makespans.json"), median: 0.027, worst: 0.26 };
 
 /// The runs with the way and the configuration of each.
 fn observed(fixture: &Value, device: &Device) -> Vec<(String, String, Observed)> {
@@ -165,7 +165,7 @@ fn a_fit_says_how_it_gets_on_and_writes_the_device() {
     let [before, after] = [before, after].map(|error| error["worst"].as_f64().unwrap());
     assert!(before > 0.4 && after < before / 3.0, "{before} → {after}");
     let told: Vec<&str> = ran.stderr.lines().collect();
-    assert_eq!(told[0], "slopes of 23 constants in 4 of 4 runs", "{}", ran.stderr);
+    assert_eq!(told[0], "slopes of 24 constants in 4 of 4 runs", "{}", ran.stderr);
     assert!(told[1].starts_with("round 1, 4 of 4 runs: median error ") && told[1].ends_with(" simulations so far"));
     let device = hw::from_ron(&std::fs::read_to_string(folder.path().join("gpu.ron")).unwrap()).unwrap();
     assert!(device.sources["sim"].contains("4 runs measured"), "{}", device.sources["sim"]);

@@ -2,6 +2,7 @@
 //! papers' own experiments on the A100 model.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use engine::cancel::Cancel;
 use engine::capture::Capture;
@@ -13,6 +14,9 @@ use engine::tile::Tile;
 use engine::units::Nanos;
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec, RequestSpec, parse_tree};
 use proptest::prelude::*;
+
+/// Rows of the decode kernel for packs of few of them.
+const FEW_ROWS: u32 = 8;
 
 /// PAT's Figure 10, configurations 1 to 18: those with a shared prefix.
 const SHARED: [&str; 18] = [
@@ -221,7 +225,9 @@ fn a_cta_computes_part_of_a_step_when_its_last_tile_has_come() {
             let planned = plan(&spec, "pat", Launching::Serial, &device, None);
             assert_eq!(planned.plan.launches.len(), 1, "no merge behind it");
             let tile = planned.plan.packs[0].tile;
-            let kernel = device.kernels.iter().find(|kernel| (kernel.m, kernel.n) == (tile.m, tile.n)).unwrap();
+            let of = |m: u32| device.kernels.iter().find(|kernel| (kernel.m, kernel.n) == (m, tile.n));
+            // Packs of four rows run on the kernel of eight where a device has one.
+            let kernel = of(FEW_ROWS).or_else(|| of(tile.m)).unwrap();
             (run(&planned).makespan().as_f64(), kernel.chain.map_or(0.0, Nanos::as_f64))
         };
         let ((before, chain), (after, _)) = (with(0.0), with(0.5));
@@ -232,6 +238,77 @@ fn a_cta_computes_part_of_a_step_when_its_last_tile_has_come() {
         assert!(half > 0.0 && (longer - half).abs() <= 2.0, "{longer} ns longer on {device}, half a step is {half}");
     }
     assert_eq!(longer(a100()), (0.0, 0.0));
+}
+
+/// Nine rows need the kernel of sixteen, which takes longer for a step, and then all packs of the tile run on it.
+#[test]
+fn packs_of_few_rows_run_on_their_own_kernel_where_none_of_their_tile_has_more() {
+    const STEPS: u64 = 500;
+    let chain = |m: u32| {
+        let kernel = h200().kernels.iter().find(|kernel| (kernel.m, kernel.n) == (m, 16)).unwrap();
+        kernel.chain.unwrap().as_f64()
+    };
+    let time = |query_heads: u32, nodes: Vec<NodeSpec>| {
+        let shape = AttentionShape { query_heads, kv_heads: 8, ..AttentionShape::default() };
+        let spec = BatchSpec { roots: nodes, ..BatchSpec::empty(shape) };
+        let planned = plan(&spec, "naive", Launching::Fused, h200(), None);
+        assert!(planned.plan.packs.iter().all(|pack| pack.tile == Tile { m: 16, n: 16 }));
+        run(&planned).makespan().as_f64()
+    };
+    let node = |tokens: u64, requests: u32| NodeSpec { tokens, repeat: 1, requests: Some(requests), children: vec![] };
+    let (eight, nine) = (time(64, vec![node(STEPS * 16, 1)]), time(72, vec![node(STEPS * 16, 1)]));
+    let more = STEPS as f64 * (chain(16) - chain(FEW_ROWS));
+    assert!(more > 0.0 && ((nine - eight) / more - 1.0).abs() < 0.08, "{eight} {nine}, steps are {more} longer");
+    // What else there is to fetch and compute hides a little of it. Three queries of four heads each beside a long one of one.
+    let (alone, beside) = (time(32, vec![node(STEPS * 16, 1)]), time(32, vec![node(STEPS * 16, 1), node(16, 3)]));
+    assert!(((beside - alone) / more - 1.0).abs() < 0.08, "{alone} {beside}");
+}
+
+/// The place of a CTA is free for the next one a while after its end; a worker takes its next task at once.
+#[test]
+fn the_next_cta_begins_a_turnover_after_the_one_before_it_has_ended() {
+    const TURNOVER: Nanos = Nanos(7_000);
+    let mut device = h200().clone();
+    device.sim.cta_turnover = TURNOVER;
+    let gaps = |strategy: Launching| {
+        let capture = run(&plan(&decodes(600, 500), "naive", strategy, &device, None));
+        let mut places: BTreeMap<(u32, u32), Vec<(Nanos, Nanos)>> = BTreeMap::new();
+        for span in capture.spans.iter() {
+            places.entry((span.sm, span.slot)).or_default().push((span.begin, span.end));
+        }
+        let mut gaps = Vec::new();
+        for spans in places.values_mut() {
+            spans.sort_unstable();
+            gaps.extend(spans.windows(2).map(|two| two[1].0.0 - two[0].1.0));
+        }
+        assert!(gaps.len() > 300, "{} CTAs follow others", gaps.len());
+        gaps
+    };
+    let serial = gaps(Launching::Serial);
+    // Rounded to whole nanoseconds at both ends.
+    assert!(serial.iter().all(|gap| gap + 1 >= TURNOVER.0), "{:?}", serial.iter().min());
+    let fused = gaps(Launching::Fused);
+    assert!(fused.iter().all(|gap| *gap <= 2), "{:?}", fused.iter().max());
+}
+
+/// Packs that are read head by head write their partials all along the run, so that L2 holds no more of them at its end
+/// than it has room for.
+#[test]
+fn a_merge_finds_in_l2_what_was_written_last_and_reads_the_rest_from_hbm() {
+    let shape = AttentionShape { query_heads: 48, kv_heads: 8, ..AttentionShape::default() };
+    let spec = BatchSpec { requests: vec![RequestSpec::Decode { kv: 12_000, count: 100 }], ..BatchSpec::empty(shape) };
+    let planned = plan(&spec, "deft", Launching::Serial, h200(), None);
+    let capture = run(&planned);
+    let merge = capture.kernels.iter().find(|window| planned.plan.launches[window.launch as usize].kind.is_merge());
+    let begin = merge.unwrap().begin.0;
+    let reads = capture.counters.iter().find(|series| series.name == "dram_read").unwrap();
+    let at = |step: usize| reads.start.0 + step as u64 * reads.step.0;
+    let of_merge = (0..reads.values.len()).filter(|step| at(*step) >= begin).map(|step| reads.values[step]);
+    let read = of_merge.sum::<f64>() * reads.step.as_f64() * 1e-9;
+    let slots: u32 = planned.plan.packs.iter().map(|pack| pack.queries_len).sum();
+    let partials = f64::from(slots) * shape.partial_bytes().as_f64();
+    let (l2, least) = (h200().l2.as_f64(), partials - 2.0 * h200().l2.as_f64());
+    assert!(partials > 3.0 * l2 && read >= least, "{read} of {partials} bytes, L2 holds {l2}");
 }
 
 /// The prefill kernel claims items KV head by KV head, and of a head the longest first, whatever the plan's order.

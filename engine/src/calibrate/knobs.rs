@@ -5,7 +5,7 @@ use crate::hw::{Device, PrefillKernels, SimConstants};
 use crate::units::Nanos;
 
 /// Constants that are moved.
-pub(super) const COUNT: usize = 31;
+pub(super) const COUNT: usize = 32;
 /// The logarithm of a factor for each of them.
 pub(super) type Move = [f64; COUNT];
 
@@ -47,11 +47,12 @@ impl Constant<'_> {
 }
 
 /// Those of every device, but for what is measured alone.
-const OF_SIM: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; 23] = [
+const OF_SIM: [for<'a> fn(&'a mut SimConstants) -> Constant<'a>; 24] = [
     |sim| Part(&mut sim.tile_read_efficiency),
     |sim| Rate(&mut sim.sm_bytes_per_s),
     |sim| Time(&mut sim.cta_prologue),
     |sim| Time(&mut sim.cta_epilogue),
+    |sim| Time(&mut sim.cta_turnover),
     |sim| Time(&mut sim.tile_step),
     |sim| Time(&mut sim.softmax_step),
     |sim| Rate(&mut sim.store_bytes_per_s),

@@ -206,7 +206,7 @@ mod tests {
         let runs = observed(device, 1.0);
         let mut off = device.clone();
         off.sim.cta_prologue = Nanos(off.sim.cta_prologue.0 * 3);
-        off.sim.launch_latency = Nanos(off.sim.launch_latency.0 / 2);
+        off.sim.launch_latency = Nanos(off.sim.launch_latency.0 * 2);
         off.sim.sm_bytes_per_s /= 2;
         let told = std::cell::RefCell::new(Vec::new());
         let tell = |line: &str| told.borrow_mut().push(line.to_owned());
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(fit.after, simulate_all(&fit.device, &runs, &Cancel::default()).unwrap());
         let told = told.into_inner();
         let (slopes, rounds): (Vec<_>, Vec<_>) = told.iter().partition(|line| line.starts_with("slopes"));
-        assert_eq!(slopes, ["slopes of 23 constants in 9 of 9 runs"; 2]);
+        assert_eq!(slopes, ["slopes of 24 constants in 9 of 9 runs"; 2]);
         for (round, line) in (1..).zip(rounds) {
             assert!(line.starts_with(&format!("round {round}, 9 of 9 runs: median error ")), "{line}");
         }
@@ -235,7 +235,7 @@ mod tests {
         device.sim.cta_prologue = Nanos(device.sim.cta_prologue.0 * 2);
         let fit = fit(&device, None, &runs, &|_| (), &Cancel::default()).unwrap();
         let ((_, was), (median, worst)) = (errors(&runs, &fit.before), errors(&runs, &fit.after));
-        assert!(was > 0.1 && median < 0.03 && worst < 0.1, "{was} → {median}, worst {worst}");
+        assert!(was > 0.05 && median < 0.03 && worst < 0.1, "{was} → {median}, worst {worst}");
         assert!(fit.device.sim.tile_read_efficiency < 0.95, "{}", fit.device.sim.tile_read_efficiency);
     }
 

@@ -140,6 +140,10 @@ pub struct SimConstants {
     /// Part of the least time of a step that a CTA still takes when its last tile has come.
     #[serde(default)]
     pub last_step: f64,
+    /// From the end of a CTA that decodes to the beginning of the one that takes its place: it leaves its SM, and the next
+    /// one is launched and looks its work up. The first CTAs of a launch have that behind them.
+    #[serde(default)]
+    pub cta_turnover: Nanos,
     /// Time in which the CTA scheduler places one CTA, over the whole GPU.
     pub dispatch_interval: Nanos,
     /// Work per tile step that does not overlap with the tensor cores, whatever the tile.

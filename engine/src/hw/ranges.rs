@@ -283,6 +283,7 @@ impl List {
             cta_prologue,
             cta_epilogue,
             last_step,
+            cta_turnover,
             dispatch_interval,
             tile_step,
             softmax_step,
@@ -315,6 +316,7 @@ impl List {
         self.time("cta_prologue", *cta_prologue, TIME);
         self.time("cta_epilogue", *cta_epilogue, TIME);
         self.part("last_step", *last_step, 0.0..=1.0);
+        self.time("cta_turnover", *cta_turnover, TIME);
         self.time("dispatch_interval", *dispatch_interval, TIME);
         self.time("tile_step", *tile_step, TIME);
         self.time("softmax_step", *softmax_step, TIME);

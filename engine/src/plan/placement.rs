@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{CtaOrder, Launch, LaunchKind, LaunchPlan, Strategy};
+use crate::tile::Tile;
 use crate::units::PackIdx;
 
 /// Most rows of a tile of packscope's decode kernels.
@@ -58,6 +59,14 @@ impl LaunchPlan {
             LaunchKind::Hybrid(_) => launch.kind.takes_from_queue(),
             _ => false,
         }
+    }
+
+    /// Most rows of a pack of a tile, in all launches whose packs are not computed as prefill rows.
+    pub fn most_rows_of(&self, tile: Tile) -> u32 {
+        let decodes = self.launches.iter().filter(|launch| !launch.kind.is_merge() && !self.is_gathered(launch));
+        let packs = decodes.flat_map(|launch| self.packs_of(launch)).map(|pack| self.pack(*pack));
+        let rows = packs.filter(|pack| pack.tile == tile).map(|pack| pack.queries_len * self.shape.group());
+        rows.max().unwrap_or(0)
     }
 
     /// Whether a persistent launch has packs of several tiles.

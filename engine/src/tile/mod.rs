@@ -12,7 +12,7 @@ pub use lane::LaneTime;
 pub use paper::{Difference, differences, reported};
 pub use selector::{TileChoice, TileRule, select};
 pub use solver::{
-    Constraint, CtaShape, Feasibility, SIDE_BY_SIDE, TileKernel, TileSet, compiled, kernel, occupancy,
+    Constraint, CtaShape, Feasibility, SIDE_BY_SIDE, TileKernel, TileSet, compiled, has_kernel, kernel, occupancy,
     one_buffer_bytes, resident, solve,
 };
 pub use time::{MERGE_IN_FLIGHT, WARPS_FOR_FULL_TENSOR_RATE, pack_time};

@@ -228,18 +228,28 @@ pub fn resident(device: &Device, cta: &CtaShape) -> u32 {
     (by_shared as u32).min(by_registers).min(by_warps).min(device.ctas_per_sm)
 }
 
+/// What a device names at a head dimension, or else at 128.
+fn kernels_at(device: &Device, head_dim: u32) -> &[KernelResources] {
+    let own = match head_dim {
+        0..=64 => &device.kernels_d64,
+        65..=128 => &device.kernels,
+        _ => &device.kernels_d256,
+    };
+    if own.is_empty() { &device.kernels } else { own }
+}
+
+/// Whether a device names a kernel of a tile at a head dimension.
+pub fn has_kernel(device: &Device, tile: Tile, head_dim: u32) -> bool {
+    kernels_at(device, head_dim).iter().any(|kernel| (kernel.m, kernel.n) == (tile.m, tile.n))
+}
+
 /// The compiler's figures, or a lower bound for a shape that nobody compiled: the registers of the
 /// same n at another m (a warp's work does not depend on m), and never less than the accumulators,
 /// fp32 S and O fragments and P in 16 bit. Where a device names none at head dimension 256, those at 128 and the
 /// accumulators of the further dimensions.
 fn resources(device: &Device, tile: Tile, head_dim: u32) -> (KernelResources, bool) {
     let large = head_dim > 128;
-    let own = match head_dim {
-        0..=64 => &device.kernels_d64,
-        65..=128 => &device.kernels,
-        _ => &device.kernels_d256,
-    };
-    let kernels = if own.is_empty() { &device.kernels } else { own };
+    let kernels = kernels_at(device, head_dim);
     let further = if large && device.kernels_d256.is_empty() { ROWS_PER_WARP * (head_dim - 128) / 32 } else { 0 };
     if let Some(kernel) = kernels.iter().find(|k| k.m == tile.m && k.n == tile.n) {
         return match further {

@@ -80,26 +80,27 @@ fn key_of(name: &str) -> String {
 /// Resources of every kernel at a head dimension, from the compiler.
 pub(super) fn compiled(compiler: &Compiler, head_dim: u32) -> Result<Vec<KernelResources>> {
     let mut kernels = Vec::new();
-    for m in [16, 32, 64] {
-        for n in [16, 32, 64, 128] {
-            let tile = KernelTile { m, n };
-            let spec = KernelSpec::new(&[tile], head_dim, kernels::Dtype::F16, false, false);
-            let heads = tile.heads_together();
-            // No kernel is made of some tiles, which a device file says by more registers than a thread may have.
-            let none = KernelResources { heads, ..KernelResources::new(m, n, spec.threads() / 32, NO_KERNEL) };
-            let Ok(stages) = spec.check().and_then(|()| spec.stages_on(compiler.arch())) else {
-                kernels.push(none);
-                continue;
-            };
-            let resources = compiler.decode(&spec).map_err(translate)?.resources;
-            kernels.push(KernelResources {
-                warps: resources.threads / 32,
-                registers: resources.registers,
-                shared: Some(Bytes(u64::from(resources.shared_bytes))),
-                in_flight: Some(Bytes(u64::from(stages * n * heads * head_dim * 2))),
-                ..none
-            });
-        }
+    let sizes = [16, 32, 64].into_iter().flat_map(|m| [16, 32, 64, 128].map(|n| KernelTile { m, n }));
+    // No registers are left for the lean one at larger head dimensions.
+    let lean = (head_dim <= 128).then_some(KernelTile::LEAN);
+    for tile in lean.into_iter().chain(sizes) {
+        let KernelTile { m, n } = tile;
+        let spec = KernelSpec::new(&[tile], head_dim, kernels::Dtype::F16, false, false);
+        let heads = tile.heads_together();
+        // No kernel is made of some tiles, which a device file says by more registers than a thread may have.
+        let none = KernelResources { heads, ..KernelResources::new(m, n, spec.threads() / 32, NO_KERNEL) };
+        let Ok(stages) = spec.check().and_then(|()| spec.stages_on(compiler.arch())) else {
+            kernels.push(none);
+            continue;
+        };
+        let resources = compiler.decode(&spec).map_err(translate)?.resources;
+        kernels.push(KernelResources {
+            warps: resources.threads / 32,
+            registers: resources.registers,
+            shared: Some(Bytes(u64::from(resources.shared_bytes))),
+            in_flight: Some(Bytes(u64::from(stages * n * heads * head_dim * 2))),
+            ..none
+        });
     }
     Ok(kernels)
 }

@@ -424,6 +424,13 @@ impl CostModel<'_> {
         if worker { sim.worker_prologue } else { sim.cta_prologue }
     }
 
+    /// From the end of a CTA to the beginning of the one in its place. Workers stay, and so do CTAs on the prefill kernel;
+    /// CTAs of a merge have no work to look up before they begin.
+    pub(super) fn turnover(&self, kind: LaunchKind, on: RunsOn) -> Nanos {
+        let decodes = matches!(kind, LaunchKind::Attention(_)) && on.prefill().is_none();
+        if decodes { self.device.sim.cta_turnover } else { Nanos::ZERO }
+    }
+
     /// From a CTA's last tile to its end, ns: `written` bytes and what else there is to do.
     pub(super) fn epilogue(&self, written: f64) -> f64 {
         self.device.sim.cta_epilogue.as_f64() + self.store(written)

@@ -38,6 +38,8 @@ enum Event {
     Loads(u32),
     /// A CTA is done, after its epilogue.
     Done(u32),
+    /// The place of a CTA is free for another.
+    Free(u32),
 }
 
 /// A CTA, or the task that a persistent worker is at.
@@ -118,7 +120,7 @@ pub(super) struct Simulation<'a> {
     written: Vec<f64>,
     /// Whether queries of a pack have other partials too.
     arrives: Vec<bool>,
-    /// [`Self::through`] when a pack was last written, and the pack of each slot.
+    /// [`Self::through`] when each (pack, KV head) was written, and the pack of each slot.
     stored: Vec<f64>,
     pack_of_slot: Vec<PackIdx>,
     /// Partials still missing per (query, KV head), for a persistent launch.
@@ -158,7 +160,7 @@ impl<'a> Simulation<'a> {
             merged,
             written: written(plan),
             arrives: arrives(plan),
-            stored: vec![0.0; plan.packs.len()],
+            stored: vec![0.0; plan.packs.len() * heads],
             pack_of_slot: plan.packs_of_slots(),
             arrived: vec![0.0; missing.len()],
             missing,
@@ -295,6 +297,7 @@ impl<'a> Simulation<'a> {
             }
             Event::Loads(cta) => self.start_main_loop(cta),
             Event::Done(cta) => self.cta_done(cta),
+            Event::Free(cta) => self.free(cta),
         }
     }
 
@@ -385,7 +388,10 @@ impl<'a> Simulation<'a> {
         self.record(span);
         let launch = &self.plan.launches[span.launch as usize];
         if matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_)) {
-            self.stored[self.plan.decode_at(launch, span.cta).pack.at()] = self.through();
+            let (decode, heads) = (self.plan.decode_at(launch, span.cta), self.plan.shape.kv_heads as usize);
+            let first = decode.pack.at() * heads + decode.kv_head as usize;
+            let through = self.through();
+            self.stored[first..first + decode.kv_heads as usize].fill(through);
         }
         if launch.kind.is_persistent()
             && let Some(work) = self.complete_partials(&span)
@@ -420,7 +426,6 @@ impl<'a> Simulation<'a> {
     /// A CTA leaves its SM; a persistent worker takes the next task instead while there is one.
     fn release(&mut self, slot: u32) {
         let cta = self.ctas[slot as usize];
-        self.free_ctas.push(slot);
         let launch = cta.span.launch as usize;
         let progress = &mut self.progress[launch];
         progress.end = self.now;
@@ -428,23 +433,35 @@ impl<'a> Simulation<'a> {
         let held = self.desks.get(&(cta.sm, cta.span.slot)).is_some_and(|desk| !desk.is_empty());
         if queued && (held || (progress.taken as usize) < progress.ctas.len()) {
             progress.done += 1;
+            self.free_ctas.push(slot);
             // Rounding may have put the last span's end up to a nanosecond past now.
             let begin = self.now.ceil() + 1.0;
             // The worker is set up, and asks for its next task while it is at this one.
             let until_loads = self.until_next_loads(launch);
             self.begin_task(launch as u32, (cta.sm, cta.span.slot), cta.footprint, begin, (until_loads, true));
         } else {
-            self.leave(launch, &cta);
+            self.leave(launch, slot);
         }
     }
 
-    /// Gives the room back; the launch may be done.
-    fn leave(&mut self, launch: usize, cta: &Cta) {
-        self.sms.free(cta.sm, cta.span.slot, cta.footprint);
+    /// A CTA is over; the launch may be done.
+    fn leave(&mut self, launch: usize, slot: u32) {
+        let turnover = self.model.turnover(self.plan.launches[launch].kind, self.runs_on[launch]);
+        if turnover > Nanos::ZERO {
+            self.at(self.now + turnover.as_f64(), Event::Free(slot));
+        } else {
+            self.free(slot);
+        }
         self.progress[launch].done += 1;
         if self.progress[launch].done as usize == self.progress[launch].ctas.len() {
             self.launch_done(launch);
         }
+    }
+
+    fn free(&mut self, slot: u32) {
+        let cta = self.ctas[slot as usize];
+        self.free_ctas.push(slot);
+        self.sms.free(cta.sm, cta.span.slot, cta.footprint);
     }
 
     fn launch_done(&mut self, launch: usize) {

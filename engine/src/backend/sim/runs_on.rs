@@ -14,6 +14,8 @@ pub(super) enum RunsOn {
         mixed: bool,
         /// Whether its CTAs take several heads where their tile lets them.
         side_by_side: bool,
+        /// Whether packs of these have few rows, so that [`FEW_ROWS`] is their kernel.
+        few: bool,
     },
     /// The lean decode kernel that fits beside prefill.
     Lean,
@@ -36,6 +38,8 @@ impl RunsOn {
     }
 }
 
+/// The kernel that takes the place of 16×16 where no pack has more rows: half the products.
+const FEW_ROWS: Tile = Tile { m: 8, n: 16 };
 /// Tokens of the tiles of a persistent kernel of several, of packscope's own.
 const MIXED_TOKENS: u32 = 64;
 
@@ -46,21 +50,29 @@ impl CostModel<'_> {
             return RunsOn::Lean;
         }
         let gathered = matches!(launch.kind, LaunchKind::Attention(_)) && plan.is_gathered(launch);
-        match self.device.prefill_kernel.filter(|_| gathered) {
-            Some(kernels) => {
-                RunsOn::Prefill { kernel: kernels.full, further: self.further_items(plan, launch, &kernels.full) }
-            }
-            None => RunsOn::Tiles {
-                mixed: self.device.heads_side_by_side && plan.is_mixed(launch),
-                side_by_side: plan.packs_of(launch).iter().any(|pack| plan.run_of_heads(launch, *pack) > 1),
-            },
+        if let Some(kernels) = self.device.prefill_kernel.filter(|_| gathered) {
+            return RunsOn::Prefill { kernel: kernels.full, further: self.further_items(plan, launch, &kernels.full) };
         }
+        let together = plan.packs_of(launch).iter().find(|pack| plan.run_of_heads(launch, **pack) > 1);
+        RunsOn::Tiles {
+            mixed: self.device.heads_side_by_side && plan.is_mixed(launch),
+            side_by_side: together.is_some(),
+            few: together.is_some_and(|pack| self.takes_few_rows(plan, plan.pack(*pack).tile)),
+        }
+    }
+
+    /// Whether packs of a tile run on the kernel of few rows; the device may have none.
+    fn takes_few_rows(&self, plan: &LaunchPlan, tile: Tile) -> bool {
+        tile::has_kernel(self.device, FEW_ROWS, self.shape.head_dim)
+            && tile.n == FEW_ROWS.n
+            && plan.most_rows_of(tile) <= FEW_ROWS.m
     }
 
     /// The tile whose kernel computes packs of a tile that take `heads` heads a CTA.
     pub(super) fn compiled(&self, tile: Tile, heads: u32, on: RunsOn) -> Tile {
         match on {
             RunsOn::Tiles { mixed: true, .. } if heads == 1 => Tile { n: MIXED_TOKENS, ..tile },
+            RunsOn::Tiles { few: true, .. } if heads > 1 => FEW_ROWS,
             RunsOn::Tiles { .. } => {
                 // A kernel that takes several heads side by side is not for one, which the next n takes, whose warps share
                 // the tokens.

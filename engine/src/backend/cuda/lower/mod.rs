@@ -360,21 +360,18 @@ fn tall_beside(block_size: u32) -> KernelTile {
 
 /// The decode kernel that each tile of the plan runs on.
 fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
-    let (beside, group) = (beside(plan) || in_one_launch(plan), plan.shape.group());
+    let beside = beside(plan) || in_one_launch(plan);
     let mut side_by_side = BTreeMap::new();
-    let mut most_rows: BTreeMap<Tile, u32> = BTreeMap::new();
     for launch in plan.launches.iter().filter(|launch| gathers(plan, launch).is_none()) {
         for pack in plan.packs_of(launch).iter().map(|pack| plan.pack(*pack)) {
             *side_by_side.entry(pack.tile).or_insert(true) &= pack.heads > 1;
-            let rows = most_rows.entry(pack.tile).or_default();
-            *rows = (*rows).max(pack.queries_len * group);
         }
     }
     let mixed = is_persistent(plan) && side_by_side.len() > 1;
     side_by_side
         .into_iter()
         .map(|(tile, heads)| {
-            let few = most_rows.get(&tile).is_some_and(|rows| *rows <= KernelTile::LEAN.m);
+            let few = plan.most_rows_of(tile) <= KernelTile::LEAN.m;
             let kernel = match beside {
                 true if few => KernelTile::LEAN,
                 true => tall_beside(plan.shape.block_size),

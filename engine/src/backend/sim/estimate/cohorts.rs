@@ -1,7 +1,7 @@
 //! Cohorts of CTAs that share the GPU: an event loop over cohorts instead of CTAs.
 //!
 //! ```text
-//! placed ── begin ──► loading ── time · max(local, e · s) ──► loaded ── end, merging ──► done, and its place is free
+//! placed ── begin ──► loading ── time · max(local, e · s) ──► loaded ── end, merging ──► done ── turnover ──► its place is free
 //! ```
 //!
 //! Only those that load draw from memory: the first CTAs of a launch ask for it together, and while they end it idles.
@@ -38,6 +38,7 @@ struct Running {
     begun: VecDeque<Cohort>,
     loading: VecDeque<Cohort>,
     ending: VecDeque<Cohort>,
+    leaving: VecDeque<Cohort>,
     spread: VecDeque<Cohort>,
     /// Time that a CTA of the kind has loaded for, ns at full rate, and how much of it goes by in a ns.
     clock: f64,
@@ -57,11 +58,13 @@ impl Running {
         let first = |cohorts: &VecDeque<Cohort>| cohorts.front().map_or(f64::INFINITY, |cohort| cohort.0);
         let loaded = (first(&self.loading) - self.clock) / self.speed;
         let spread = (first(&self.spread) - self.spread_clock) / self.spread_speed;
-        loaded.min(spread).min(first(&self.begun) - now).min(first(&self.ending) - now)
+        let known = first(&self.begun).min(first(&self.ending)).min(first(&self.leaving));
+        loaded.min(spread).min(known - now)
     }
 
-    /// Takes the cohorts that have ended, and lets the others go on; gives the CTAs of those, and whether others load now.
-    fn go_on(&mut self, kind: &Kind, now: f64) -> (f64, bool) {
+    /// Lets cohorts go on; gives the CTAs of those that have ended and of those whose places are free, and whether others
+    /// load now.
+    fn go_on(&mut self, kind: &Kind, turnover: f64, now: f64) -> (f64, f64, bool) {
         let mut ended = 0.0;
         while let Some((_, ctas)) = self.ending.pop_front_if(|cohort| cohort.0 <= now + DONE) {
             ended += ctas;
@@ -73,6 +76,13 @@ impl Running {
             changed = true;
         }
         self.ctas -= ended;
+        if ended > 0.0 {
+            push(&mut self.leaving, (now + turnover, ended), kind);
+        }
+        let mut freed = 0.0;
+        while let Some((_, ctas)) = self.leaving.pop_front_if(|cohort| cohort.0 <= now + DONE) {
+            freed += ctas;
+        }
         while let Some((_, ctas)) = self.loading.pop_front_if(|cohort| cohort.0 <= self.clock + DONE) {
             push(&mut self.ending, (now + kind.end + kind.merging, ctas), kind);
             self.loads -= ctas;
@@ -83,11 +93,11 @@ impl Running {
             self.loads += ctas;
             changed = true;
         }
-        (ended, changed)
+        (ended, freed, changed)
     }
 
     fn is_idle(&self) -> bool {
-        self.begun.is_empty() && self.loading.is_empty() && self.ending.is_empty() && self.spread.is_empty()
+        [&self.begun, &self.loading, &self.ending, &self.leaving, &self.spread].iter().all(|phase| phase.is_empty())
     }
 }
 
@@ -341,12 +351,12 @@ impl<'a> Cohorts<'a> {
             running.clock += passed * running.speed;
             running.spread_clock += passed * running.spread_speed;
             let launch = of.launch as usize;
-            let (ended, changed) = running.go_on(of, self.now);
+            let progress = &mut self.launches[launch];
+            let (ended, freed, changed) = running.go_on(of, progress.order.turnover, self.now);
             self.changed |= changed;
+            self.free += freed * progress.order.share;
             if ended > 0.0 {
                 self.ends[kind as usize] = self.now;
-                let progress = &mut self.launches[launch];
-                self.free += ended * progress.order.share;
                 progress.running -= ended;
             }
             if running.is_idle() {

@@ -45,6 +45,8 @@ pub(super) struct Order {
     pub(super) runs: Vec<(u32, f64)>,
     /// Part of the GPU that a CTA takes.
     pub(super) share: f64,
+    /// From the end of a CTA to the beginning of the one in its place, ns.
+    pub(super) turnover: f64,
     /// What its first CTAs take more than those that follow on their SMs, ns.
     pub(super) lead: f64,
 }
@@ -87,7 +89,8 @@ impl Kinds {
                 _ => return None,
             };
             let lead = lead(launch.kind, model) + kinds.first_of_longest(at);
-            kinds.orders.push(Order { runs, share, lead });
+            let turnover = model.turnover(launch.kind, on).as_f64();
+            kinds.orders.push(Order { runs, share, turnover, lead });
         }
         Some(kinds)
     }

@@ -1,5 +1,7 @@
 //! The main loops of merges, and which partials they find in L2.
 
+use std::ops::Range;
+
 use super::Simulation;
 use crate::backend::sim::cost::MainLoop;
 use crate::plan::LaunchKind;
@@ -11,11 +13,15 @@ impl Simulation<'_> {
         Some(match kind {
             LaunchKind::Merge => {
                 let slots = self.plan.merge.of(QueryIdx(self.merged[cta as usize]));
-                self.model.merge_cta(slots.len() as u32, self.partials_in_l2(slots))
+                self.model.merge_cta(slots.len() as u32, self.partials_in_l2(slots, self.all_heads()))
             }
             LaunchKind::MergeRound(round) => {
                 let round = &self.plan.merge.rounds[round as usize];
-                self.model.round_cta(round, cta as usize, self.partials_in_l2(round.row(cta as usize)))
+                self.model.round_cta(
+                    round,
+                    cta as usize,
+                    self.partials_in_l2(round.row(cta as usize), self.all_heads()),
+                )
             }
             LaunchKind::MergePrefill => self.model.merge_cta(self.plan.prefill.partials_of_merged(cta), 1.0),
             _ => return None,
@@ -27,10 +33,18 @@ impl Simulation<'_> {
         self.dram_bytes + self.dram_written
     }
 
-    /// Fraction of the partials in `slots` that L2 still holds.
-    pub(super) fn partials_in_l2(&self, slots: &[u32]) -> f64 {
-        let now = self.through();
-        let held = |slot: &u32| self.l2.keeps(self.stored[self.pack_of_slot[*slot as usize].at()], now);
-        slots.iter().map(held).sum::<f64>() / slots.len().max(1) as f64
+    fn all_heads(&self) -> Range<u32> {
+        0..self.plan.shape.kv_heads
+    }
+
+    /// Fraction of the partials in `slots` that L2 still holds, of these KV heads.
+    pub(super) fn partials_in_l2(&self, slots: &[u32], heads: Range<u32>) -> f64 {
+        let (now, all) = (self.through(), self.plan.shape.kv_heads as usize);
+        let stamps = |slot: &u32| {
+            let first = self.pack_of_slot[*slot as usize].at() * all;
+            &self.stored[first + heads.start as usize..first + heads.end as usize]
+        };
+        let held: f64 = slots.iter().flat_map(stamps).map(|stamp| self.l2.keeps(*stamp, now)).sum();
+        held / (slots.len() * heads.len()).max(1) as f64
     }
 }

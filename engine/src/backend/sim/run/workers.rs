@@ -59,7 +59,8 @@ impl Simulation<'_> {
                 }
             }
             if merged.len() > before {
-                hits += self.partials_in_l2(self.plan.merge.of(*query)) * (merged.len() - before) as f64;
+                let heads = work.kv_head..work.kv_head + work.kv_heads;
+                hits += self.partials_in_l2(self.plan.merge.of(*query), heads) * (merged.len() - before) as f64;
             }
         }
         let pack = self.plan.pack(work.pack);
