@@ -31,7 +31,7 @@ use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::l2::{L2, Pieces};
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::Fluid;
-use crate::backend::sim::run::Simulation;
+use crate::backend::sim::run::{Outcome, Simulation};
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Spans};
 use crate::error::Result;
@@ -62,17 +62,7 @@ pub fn run(
     command: &str,
     cancel: &Cancel,
 ) -> Result<Capture> {
-    let model = CostModel { device, shape: &plan.shape };
-    fits::check(&model, plan)?;
-    let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
-    let prefill: u64 = plan.prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum();
-    let unique = plan.shape.kv_bytes_per_token().as_f64() * (tree.unique_tokens().0 + prefill) as f64;
-    let warm = l2 == L2State::Warm && unique <= useful;
-    let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
-    let limits = Limits::of(device, plan);
-    let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
-    let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
-    let outcome = Simulation::new(plan, model, cache, fluid).run(cancel)?;
+    let outcome = outcome(plan, tree, device, l2, cancel)?;
     let spans = Spans::from_unsorted(outcome.spans);
     let end = spans.last_end();
     let mut kernels = outcome.kernels;
@@ -93,6 +83,29 @@ pub fn run(
         probe_overhead: None,
         warnings: Vec::new(),
     })
+}
+
+/// How long a plan takes with cold L2, and nothing else of its run.
+///
+/// # Errors
+/// As [`run()`].
+pub fn makespan(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Result<Nanos> {
+    let outcome = outcome(plan, tree, device, L2State::Cold, &Cancel::default())?;
+    Ok(outcome.spans.iter().map(|span| span.end).max().unwrap_or_default())
+}
+
+fn outcome(plan: &LaunchPlan, tree: &PrefixTree, device: &Device, l2: L2State, cancel: &Cancel) -> Result<Outcome> {
+    let model = CostModel { device, shape: &plan.shape };
+    fits::check(&model, plan)?;
+    let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
+    let prefill: u64 = plan.prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum();
+    let unique = plan.shape.kv_bytes_per_token().as_f64() * (tree.unique_tokens().0 + prefill) as f64;
+    let warm = l2 == L2State::Warm && unique <= useful;
+    let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
+    let limits = Limits::of(device, plan);
+    let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
+    let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
+    Simulation::new(plan, model, cache, fluid).run(cancel)
 }
 
 fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {

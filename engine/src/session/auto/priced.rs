@@ -19,7 +19,7 @@ use crate::hw::Device;
 use crate::pack::{self, Pack, Packing};
 use crate::plan::{LaunchPlan, Strategy};
 use crate::session::PlanOptions;
-use crate::session::auto::{LAST, Pair, Way, Ways, pairs, schedulers};
+use crate::session::auto::{FEW_CTAS, LAST, Pair, TRIED, Way, Ways, near, pairs, schedulers};
 use crate::session::packed::{Packed, gaining, pack_every_way};
 use crate::tile::TileRule;
 use crate::units::{Bytes, Nanos};
@@ -166,7 +166,7 @@ impl Ways {
                     if self.timed.iter().all(|way| time < way.time) {
                         best = Some(plan.clone());
                     }
-                    self.time(time, &pairs[at]);
+                    self.time(time, &pairs[at], &plan);
                     found[at].is(Verdict::Timed);
                     found[at].takes(time);
                     Some(time)
@@ -204,20 +204,24 @@ impl Ways {
     }
 
     /// Gives a way the time of its packing that is taken.
-    fn time(&mut self, time: Nanos, pair: &Pair) {
+    fn time(&mut self, time: Nanos, pair: &Pair, plan: &LaunchPlan) {
+        let few = self.few && plan.attention_ctas() <= FEW_CTAS;
+        let way = Way { time, pair: pair.clone(), plan: few.then(|| plan.clone()) };
         match self.timed.iter_mut().find(|way| way.pair == *pair) {
-            Some(way) => way.time = time,
-            None => self.timed.push(Way { time, pair: pair.clone() }),
+            Some(other) => *other = way,
+            None => self.timed.push(way),
         }
     }
 
-    /// The latest time that is still among the best.
+    /// The latest time that is still among the best: of those that are simulated after all, what cohorts may be off by.
     fn latest(&self) -> Nanos {
+        let Some(first) = self.timed.iter().min_by_key(|way| way.time) else { return LAST };
+        let (best, reach) = if self.few && self.best < TRIED { (TRIED, near(first.time)) } else { (self.best, LAST) };
         let mut times: Vec<Nanos> = self.timed.iter().map(|way| way.time).collect();
-        if times.len() < self.best {
-            return LAST;
+        if times.len() < best {
+            return reach;
         }
-        *times.select_nth_unstable(self.best - 1).1
+        (*times.select_nth_unstable(best - 1).1).min(reach)
     }
 
     /// Whether reading each request alone takes too long, whatever the packs.

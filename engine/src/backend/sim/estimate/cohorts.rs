@@ -193,6 +193,10 @@ impl<'a> Cohorts<'a> {
     pub(super) fn run(mut self, latest: f64) -> Option<Vec<f64>> {
         while self.now <= latest {
             self.begin_ready();
+            // The last CTAs leave after their end, which is that of the run.
+            if self.launches.iter().all(|launch| launch.done) {
+                return Some(self.ends);
+            }
             let next_ready = self.next_ready();
             if self.active.is_empty() {
                 if !next_ready.is_finite() {
