@@ -63,7 +63,7 @@ impl LaunchPlan {
 
     /// Most rows of a pack of a tile, in all launches whose packs are not computed as prefill rows.
     pub fn most_rows_of(&self, tile: Tile) -> u32 {
-        let decodes = self.launches.iter().filter(|launch| !launch.kind.is_merge() && !self.is_gathered(launch));
+        let decodes = self.launches.iter().filter(|launch| !self.is_gathered(launch));
         let packs = decodes.flat_map(|launch| self.packs_of(launch)).map(|pack| self.pack(*pack));
         let rows = packs.filter(|pack| pack.tile == tile).map(|pack| pack.queries_len * self.shape.group());
         rows.max().unwrap_or(0)

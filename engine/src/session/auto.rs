@@ -1,10 +1,9 @@
 //! `auto`: the scheduler and the strategy whose run is shortest, with the others as runners-up.
 //!
 //! Decodes alone are priced by cohorts of like CTAs ([`estimate`]), in microseconds a plan, as far as they may be among the
-//! best. Beside prefill no such form
-//! knows how tails, co-residency and power fall together, so there the scheduler is the one that is best for the decodes
-//! alone, and each strategy is simulated. Where a GPU is there, it may have the last word among the best ones
-//! ([`Runner::tune`]).
+//! best, and of plans with few CTAs the best ones are simulated after that. Beside prefill no such form knows how tails,
+//! co-residency and power fall together, so there the scheduler is the one that is best for the decodes alone, and each
+//! strategy is simulated. Where a GPU is there, it may have the last word among the best ones ([`Runner::tune`]).
 
 mod priced;
 

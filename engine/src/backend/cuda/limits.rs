@@ -1,7 +1,5 @@
 //! What the GPU can do at best, measured on it: plain reads, tensor cores, and both at once.
 
-use std::time::Instant;
-
 use kernels::{CoRunRates, KernelError, Protocol};
 
 use crate::backend::cuda::{Open, RECOVERY, translate};
@@ -32,7 +30,7 @@ impl Open {
         let measured = self.measure_limits(&protocol).map_err(translate);
         self.flush = protocol.flush;
         // Tensor cores at work beside reads draw all the power that the GPU may.
-        self.recovered = self.recovered.max(Instant::now() + RECOVERY);
+        self.rest(RECOVERY);
         measured
     }
 

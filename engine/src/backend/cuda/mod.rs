@@ -315,7 +315,7 @@ impl Open {
             fill(&queries, Tensor::PrefillQ, chunk.start * row..chunk.end * row, first)?;
         }
         let inputs = Inputs { shape: batch.shape, values, seed, queries, rows, cache };
-        self.recovered = self.recovered.max(Instant::now() + cleaning(freed + inputs.bytes()));
+        self.rest(cleaning(freed + inputs.bytes()));
         self.inputs = Some(inputs);
         Ok(())
     }
@@ -327,6 +327,11 @@ impl Open {
         let (shape, compiler) = (lower::shape(&batch.shape), &self.known.compiler);
         Call::new(&self.gpu, compiler, &shape, &inputs.cache, &inputs.queries, &lowered.arrays(), &options)
             .map_err(translate)
+    }
+
+    /// Has what is timed next wait for so long from now.
+    fn rest(&mut self, time: Duration) {
+        self.recovered = self.recovered.max(Instant::now() + time);
     }
 
     /// Waits until the GPU has all of its speed again.

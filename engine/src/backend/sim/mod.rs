@@ -4,7 +4,8 @@
 //! ```text
 //! launches ─► ready (host, stream order, events) ─► CTAs placed on SMs by shared memory, registers,
 //!   warps ─► prologue ─► main loop: a fluid that shares HBM, L2, each SM's port and its tensor
-//!   cores, prefill and decode each at its own pace ─► epilogue ─► the lane is free; the last CTA lets what depends on the launch begin
+//!   cores, prefill and decode each at its own pace ─► epilogue, with the last CTA's what depends on the launch may begin ─►
+//!   turnover ─► the lane is free
 //! ```
 //!
 //! Its constants are those of the device table. What it leaves out: clock changes, DRAM refresh and

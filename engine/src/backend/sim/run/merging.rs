@@ -16,12 +16,8 @@ impl Simulation<'_> {
                 self.model.merge_cta(slots.len() as u32, self.partials_in_l2(slots, self.all_heads()))
             }
             LaunchKind::MergeRound(round) => {
-                let round = &self.plan.merge.rounds[round as usize];
-                self.model.round_cta(
-                    round,
-                    cta as usize,
-                    self.partials_in_l2(round.row(cta as usize), self.all_heads()),
-                )
+                let (round, row) = (&self.plan.merge.rounds[round as usize], cta as usize);
+                self.model.round_cta(round, row, self.partials_in_l2(round.row(row), self.all_heads()))
             }
             LaunchKind::MergePrefill => self.model.merge_cta(self.plan.prefill.partials_of_merged(cta), 1.0),
             _ => return None,
