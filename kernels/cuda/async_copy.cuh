@@ -67,23 +67,30 @@ __device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
                  : "memory");
 }
 
-// `once` marks data that nobody reads again: it leaves L2 first, and partials stay.
+// What comes with this leaves L2 first. To those that others need no policy is given: on an H200 reads with the normal one
+// take 10 to 18 % longer than those without.
+__device__ __forceinline__ u64 leaves_l2_first() {
+    u64 policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+__device__ __forceinline__ void copy_box(u32 dst, const TensorMap* map, u32 bar, u32 d, u32 token, u32 head,
+                                         u32 block) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {%2, %3, %4, %5}], [%6];" ::"r"(dst),
+        "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar)
+        : "memory");
+}
+
 __device__ __forceinline__ void copy_box(u32 dst, const TensorMap* map, u32 bar, u32 d, u32 token, u32 head, u32 block,
-                                         bool once) {
-    if (once) {
-        asm volatile(
-            "{\n .reg .b64 policy;\n createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-            " cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
-            "[%1, {%2, %3, %4, %5}], [%6], policy;\n}" ::"r"(dst),
-            "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar)
-            : "memory");
-    } else {
-        asm volatile(
-            "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
-            "[%1, {%2, %3, %4, %5}], [%6];" ::"r"(dst),
-            "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar)
-            : "memory");
-    }
+                                         u64 policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+        "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(dst),
+        "l"(map), "r"(d), "r"(token), "r"(head), "r"(block), "r"(bar), "l"(policy)
+        : "memory");
 }
 
 // `bytes` (a multiple of 16) that other SMs have written during this launch. The caller has

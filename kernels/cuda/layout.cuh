@@ -114,6 +114,9 @@ struct alignas(16) TaskInfo {
     PackQuery queries[kMaxRows];
 };
 
+// Whether items say if their KV leaves L2 first. Beside prefill, where registers are short, all does.
+constexpr bool kItemsMark = PS_TMA && !PS_BESIDE;
+
 // A task that the scout hands to the producer: which K and V to fetch.
 struct alignas(16) Order {
     u32 block_begin;
@@ -123,7 +126,7 @@ struct alignas(16) Order {
     u32 heads;
     u32 folds;  // heads whose other partials are to follow the last tile
     u32 stop;   // 1: no task, the end
-    u32 unused;
+    u32 marked;
     PackQuery query;  // whose partials those are
     u32 blocks[32];   // block of box i, for bulk copies
 };

@@ -26,7 +26,7 @@ struct alignas(16) Item {
     u32 tile;         // index into the kernel's tile list
     u16 head_begin;   // first KV head
     u16 head_count;   // KV heads one after the other
-    u32 unused;
+    u32 marked;       // 1: its KV is to leave L2 first
 };
 static_assert(sizeof(Item) == 32, "Item is 32 bytes");
 PS_ASSERT_OFFSET(Item, head_begin, 24);
@@ -85,7 +85,6 @@ struct alignas(64) DecodeParams {
     u32 box_shift;             // log2(tokens per bulk tensor copy)
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
-    u32 read_once;             // 1: packs of few queries mark their KV to leave L2 first
     u32 group_by;              // for kernels of any group 65,536 over it, rounded up, for the others its log2
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");

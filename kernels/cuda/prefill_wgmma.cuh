@@ -143,7 +143,7 @@ struct PrefillFetch {
         if (box() < boxes) {
             const u32 token = (task.kv_begin + tile * kTokens + (box() << shift)) & ((1u << p.block_shift) - 1);
             copy_box(smem_address(shared.ring[cursor.stage]) + half() * (kTokens * 128) + (box() << shift) * 128, map,
-                     bar, half() * 64, token, task.kv_head, block, false);
+                     bar, half() * 64, token, task.kv_head, block);
         }
         cursor.advance();
     }

@@ -36,7 +36,7 @@ struct Producer {
 
     // What this lane needs of an order. The scout has its place back at once.
     struct Task {
-        u32 block_begin, kv_tokens, tile, kv_head, heads, folds, stop;
+        u32 block_begin, kv_tokens, tile, kv_head, heads, folds, stop, marked;
         uint4 query;
         u32 blocks;  // block of box `lane`
     };
@@ -53,6 +53,7 @@ struct Producer {
         task.heads = order.heads;
         task.folds = order.folds;
         task.stop = order.stop;
+        task.marked = kItemsMark ? order.marked : 1;
         task.query = *(const uint4*)&order.query;
 #if PS_TMA
         task.blocks = order.blocks[lane];
@@ -74,8 +75,9 @@ struct Producer {
 
     // One K or V tile: each box and 64 dimensions of it is one bulk copy, issued by its own lane.
     // Boxes past the last token are not fetched.
-    template <class S>
-    __device__ __forceinline__ void load_tile(const TensorMap* map, u32 shift, u32 kv_head, const Boxes& boxes) {
+    template <class S, bool Marked>
+    __device__ __forceinline__ void load_tile(const TensorMap* map, u32 shift, u32 kv_head, const Boxes& boxes,
+                                              u64 policy) {
         constexpr u32 kHalves = kDim / 64;
         wait_empty();
         u32 bar = full();
@@ -83,8 +85,12 @@ struct Producer {
         __syncwarp();
         u32 box = lane / kHalves, half = lane % kHalves;
         if (box < boxes.count) {
-            copy_box(stage() + half * (S::kN * 128) + (box << shift) * 128, map, bar, half * 64, boxes.token, kv_head,
-                     boxes.block, S::kPerWarp && p.read_once);
+            const u32 to = stage() + half * (S::kN * 128) + (box << shift) * 128;
+            if (Marked) {
+                copy_box(to, map, bar, half * 64, boxes.token, kv_head, boxes.block, policy);
+            } else {
+                copy_box(to, map, bar, half * 64, boxes.token, kv_head, boxes.block);
+            }
         }
         cursor.advance();
         count_issued();
@@ -113,7 +119,7 @@ struct Producer {
     //
     // K and V of a tile follow each other, except for warpgroups, which need K of the next tile
     // before V of this one (`Consumer::overlapped_tiles`).
-    template <class S, class F>
+    template <class S, bool Marked, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
         constexpr u32 kHalves = kDim / 64;
         const u32 shift = S::kPerWarp ? 4 : p.box_shift;
@@ -124,6 +130,7 @@ struct Producer {
         const u32 total = (task.kv_tokens + (1u << shift) - 1) >> shift;
         static_assert(!S::kWgmma || kStages >= 3, "room for what comes before the rows of Q");
         const u32 queries_after = S::kWgmma && total > per_tile ? per_tile : 0;
+        const u64 policy = leaves_l2_first();
         Boxes late = {};  // of V that is still to come
 #pragma unroll 1
         for (u32 first = 0; first < total; first += per_tile) {
@@ -134,12 +141,12 @@ struct Producer {
             u32 nth = first + lane / kHalves;
             const Boxes boxes = {min(total - first, per_tile), __shfl_sync(0xffffffffu, blocks, nth & 31),
                                  (nth << shift) & ((1u << p.block_shift) - 1)};
-            load_tile<S>(k_map, shift, task.kv_head, boxes);
-            if (!S::kWgmma || first > 0) load_tile<S>(v_map, shift, task.kv_head, S::kWgmma ? late : boxes);
+            load_tile<S, Marked>(k_map, shift, task.kv_head, boxes, policy);
+            if (!S::kWgmma || first > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, S::kWgmma ? late : boxes, policy);
             late = boxes;
             if (first == queries_after) queries();
         }
-        if (S::kWgmma && total > 0) load_tile<S>(v_map, shift, task.kv_head, late);
+        if (S::kWgmma && total > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, late, policy);
         if (total == 0) queries();
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
@@ -183,7 +190,7 @@ struct Producer {
 
     // All tiles of the task; the places of the next are found before this one is fetched. For warpgroups V of a tile
     // comes behind K of the next.
-    template <class S, class F>
+    template <class S, bool Marked, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
         const u32 queries_after = S::kWgmma && task.kv_tokens > S::kTokens ? S::kTokens : 0;
         Places<S> next = find_tile<S>(task, 0), before = next;
@@ -204,15 +211,25 @@ struct Producer {
     }
 #endif
 
-    template <class F>
-    __device__ __forceinline__ void fetch(const Task& task, F queries) {
+    template <bool Marked, class F>
+    __device__ __forceinline__ void fetch_as(const Task& task, F queries) {
         switch (task.tile) {
-#define PS_PRODUCE(index, m, n)                      \
-    case index:                                      \
-        load_task<TileShape<m, n>>(task, queries);   \
+#define PS_PRODUCE(index, m, n)                              \
+    case index:                                              \
+        load_task<TileShape<m, n>, Marked>(task, queries);   \
         break;
             PS_TILE_LIST(PS_PRODUCE)
 #undef PS_PRODUCE
+        }
+    }
+
+    // Each way has loops of its own: a choice at every copy takes long chains of few rows 7 % of their speed.
+    template <class F>
+    __device__ __forceinline__ void fetch(const Task& task, F queries) {
+        if (!kItemsMark || task.marked) {
+            fetch_as<true>(task, queries);
+        } else {
+            fetch_as<false>(task, queries);
         }
     }
 

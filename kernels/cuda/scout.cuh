@@ -121,6 +121,7 @@ struct Scout {
             order.heads = heads;
             order.folds = folds;
             order.stop = 0;
+            if (kItemsMark) order.marked = work.item.marked;
             *(uint4*)&order.query = work.query;
         }
         barrier_arrive(smem_address(&shared.scratch.order_full[orders.stage]));

@@ -6,8 +6,8 @@ use crate::compile::Compiler;
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::lists::{
-    entries, heads_per_item, items, merge_rows, one_each, owners, pack_queries, prefill_items, queued_prefill_items,
-    spread,
+    entries, heads_per_item, items, marked, merge_rows, one_each, owners, pack_queries, prefill_items,
+    queued_prefill_items, spread,
 };
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
 use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, Tile, Work};
@@ -59,6 +59,8 @@ pub(crate) struct Builder<'a> {
     owners: Vec<PackQuery>,
     /// Of each query of each pack, in the plan's order.
     pack_queries: Vec<PackQuery>,
+    /// Of each pack, whether its KV is to leave L2 first.
+    marked: Vec<bool>,
     query_index: u64,
     merges: u32,
     merged_rows: u32,
@@ -75,6 +77,7 @@ impl<'a> Builder<'a> {
     ) -> Result<Self, KernelError> {
         let owners = owners(plan);
         let pack_queries = pack_queries(plan, &owners);
+        let marked = marked(plan, shape, &pack_queries);
         let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
         let mut shared = Shared {
             part_out: gpu.allocate(slot_rows * shape.head_dim as usize * 4)?,
@@ -99,8 +102,6 @@ impl<'a> Builder<'a> {
             group_by: shape.group_by(),
             block_shift: shape.block_size.trailing_zeros(),
             scale_log2: shape.scale * std::f32::consts::LOG2_E,
-            // Marking costs 3 % of the bandwidth and keeps partials in L2: only where there are some.
-            read_once: u32::from(pack_queries.iter().any(|query| query.count > 1)),
             ..DecodeParams::default()
         };
         let query_index = shared.keep(gpu.upload(plan.query_index)?);
@@ -115,6 +116,7 @@ impl<'a> Builder<'a> {
             decode,
             owners,
             pack_queries,
+            marked,
             query_index,
             merges: 0,
             merged_rows: 0,
@@ -161,7 +163,7 @@ impl<'a> Builder<'a> {
     fn packs(&mut self, packs: &[u32], pack_fastest: bool) -> Result<Ready, KernelError> {
         let tile = packs.first().and_then(|pack| self.plan.tiles.get(self.plan.packs[*pack as usize].tile as usize));
         let tiles: Vec<Tile> = tile.copied().into_iter().collect();
-        let items = one_each(self.plan, packs, self.shape.kv_heads, pack_fastest);
+        let items = one_each(self.plan, packs, &self.marked, self.shape.kv_heads, pack_fastest);
         let grid = items.len() as u32;
         let (spec, function) = self.decode_kernel(&tiles, (false, false), Folds::Never)?;
         self.decode(&spec, function, &items, grid)
@@ -179,7 +181,7 @@ impl<'a> Builder<'a> {
         let heads =
             |tokens: u32, together: u32| heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted).max(together);
         let number = |tile: u32| used.iter().position(|own| *own == tile as usize).unwrap_or(0) as u32;
-        let items = items(plan, packs, kv_heads, number, heads);
+        let items = items(plan, (packs, &self.marked), kv_heads, number, heads);
         let items = if launch.beside { items } else { self.spread_over_gpcs(items, self.sms(launch.sms), lanes) };
         let grid = (items.len() as u32).min(lanes);
         self.decode(&spec, function, &items, grid)
@@ -369,7 +371,7 @@ impl<'a> Builder<'a> {
         let function = gpu.load(&self.compiler.hybrid(&spec)?)?;
         let bulk = spec.bulk_copies();
         let tasks = prefill_items(plan, &hybrid.tasks);
-        let packs = items(plan, &hybrid.packs, shape.kv_heads, |_| 0, |_, _| hybrid.heads);
+        let packs = items(plan, (&hybrid.packs, &self.marked), shape.kv_heads, |_| 0, |_, _| hybrid.heads);
         let prefill = self.prefill_params(&tasks, 0, bulk.then(|| spec.box_tokens(shape.block_size)))?;
         let decode = self.decode_params(&[spec.tile], bulk, &packs)?;
         let (prefill_items, decode_items) = (tasks.len() as u32 * shape.q_heads, packs.len() as u32);

@@ -14,7 +14,7 @@ pub(crate) struct Item {
     pub(crate) tile: u32,
     pub(crate) head_begin: u16,
     pub(crate) head_count: u16,
-    pub(crate) unused: u32,
+    pub(crate) marked: u32,
 }
 
 /// One query of a pack: the slot of its partial, and all partials of the query, whose slots follow each other in merge
@@ -79,7 +79,6 @@ pub(crate) struct DecodeParams {
     pub(crate) box_shift: u32,
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
-    pub(crate) read_once: u32,
     pub(crate) group_by: u32,
 }
 
@@ -274,7 +273,7 @@ const _: () = {
     assert!(offset_of!(DecodeParams, queries) == 512);
     assert!(offset_of!(DecodeParams, stride_block) == 616);
     assert!(offset_of!(DecodeParams, num_items) == 640);
-    assert!(offset_of!(DecodeParams, read_once) == 672);
+    assert!(offset_of!(DecodeParams, group_by) == 672);
     assert!(size_of::<PrefillItem>() == 48 && align_of::<PrefillItem>() == 16);
     assert!(size_of::<PrefillParams>() == 512 && align_of::<PrefillParams>() == 64);
     assert!(offset_of!(PrefillParams, queries) == 256);

@@ -264,6 +264,39 @@ fn packs_of_few_rows_run_on_their_own_kernel_where_none_of_their_tile_has_more()
     assert!(((beside - alone) / more - 1.0).abs() < 0.08, "{alone} {beside}");
 }
 
+/// What L2 held before goes back to HBM with what comes, and little of it with what is marked to leave first: KV that one
+/// pack alone reads, where the plan reads little.
+#[test]
+fn marked_reads_leave_in_l2_most_of_what_was_there_before() {
+    // Slow enough that nothing but memory takes time.
+    let device = Device { hbm_bytes_per_s: 1_000_000_000_000, ..h200().clone() };
+    let gained = |spec: &BatchSpec, scheduler: &str, least: f64, most: f64| {
+        let unmarked = Device { marked_reads: None, ..device.clone() };
+        let [without, with] = [&unmarked, &device].map(|device| makespan(spec, scheduler, Launching::Fused, device));
+        assert!((least..=most).contains(&(without - with)), "{scheduler}: {without} without, {with} with");
+    };
+    let marks = device.marked_reads.unwrap();
+    let token = AttentionShape::default().kv_bytes_per_token();
+    let tokens = marks.kv_bytes.0 / token.0;
+    // An eighth of what may be marked, of which not all that L2 held is driven out.
+    let back = |part: f64| {
+        let back = marks.kv_bytes.as_f64() / 8.0 * device.sim.cold_write_back * part;
+        assert!(back < device.dirty_bytes(), "{back} of {}", device.dirty_bytes());
+        back / (device.reachable_bytes_per_s() * 1e-9)
+    };
+    let expected = back(1.0) - back(marks.written_back);
+    gained(&decodes(132, tokens / 8 / 132), "naive", 0.8 * expected, 1.2 * expected);
+    gained(&decodes(132, tokens / 132 + 16), "naive", 0.0, 0.0);
+    // Each request's path in one pack: others read part of it too.
+    let shared = tree("1,64_512,64");
+    gained(&shared, "query-centric", 0.0, 0.0);
+    gained(&shared, "min-time", 100.0, expected);
+    // Tokens of small blocks do not come by copies that mark.
+    let mut small = decodes(132, tokens / 8 / 132);
+    small.shape.block_size = 8;
+    gained(&small, "naive", 0.0, 0.0);
+}
+
 /// The place of a CTA is free for the next one a while after its end; a worker takes its next task at once.
 #[test]
 fn the_next_cta_begins_a_turnover_after_the_one_before_it_has_ended() {

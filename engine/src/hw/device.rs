@@ -75,6 +75,9 @@ pub struct Device {
     /// How a persistent kernel's queue joins short tasks; where nothing is said, it does not.
     #[serde(default)]
     pub queue_items: Option<QueueItems>,
+    /// Which reads its kernels mark to leave L2 first; none where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marked_reads: Option<MarkedReads>,
     /// The merge kernel, where it is known.
     #[serde(default)]
     pub merge_kernel: Option<MergeKernel>,
@@ -198,6 +201,18 @@ pub struct WorkerTimes {
     pub merge_bytes_per_s: u64,
     /// Rate at which HBM gives as many bytes as L2 holds after a kernel that wrote more than that: written lines go out first.
     pub first_bytes_per_s: u64,
+}
+
+/// KV that leaves L2 first because no other pack reads it: it takes the place of its like, and little of what L2 held
+/// before has to go back to HBM for it. Tiles of few rows mark where there are partials to be kept, and all where the
+/// whole plan reads little.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarkedReads {
+    /// KV bytes of a plan up to which all its packs mark.
+    pub kv_bytes: Bytes,
+    /// Part of `sim.cold_write_back` that goes back nevertheless.
+    pub written_back: f64,
 }
 
 /// What a worker of a persistent kernel takes from the queue at once, where there are more than `tasks_per_lane` tasks

@@ -10,7 +10,9 @@ mod prefill;
 mod ranges;
 mod table;
 
-pub use device::{Device, Folds, KernelResources, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes};
+pub use device::{
+    Device, Folds, KernelResources, MarkedReads, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes,
+};
 pub use expected::ExpectedError;
 pub use hybrid::{HybridLimits, at_power_limit};
 pub use prefill::{PairRates, PrefillKernels, PrefillResources};

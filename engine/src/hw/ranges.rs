@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::{
-    Device, ExpectedError, HybridLimits, KernelResources, MergeKernel, PairRates, PrefillKernels, PrefillResources,
-    QueueItems, SimConstants, TileStep, WorkerTimes,
+    Device, ExpectedError, HybridLimits, KernelResources, MarkedReads, MergeKernel, PairRates, PrefillKernels,
+    PrefillResources, QueueItems, SimConstants, TileStep, WorkerTimes,
 };
 use crate::units::{Bytes, Nanos, Tokens};
 
@@ -179,6 +179,7 @@ impl List {
             worker,
             heads_side_by_side: _,
             queue_items,
+            marked_reads,
             merge_kernel,
             prefill_kernel,
             hybrid_limits,
@@ -218,6 +219,10 @@ impl List {
         }
         if let Some(items) = queue_items {
             self.inside("queue_items.", |list| list.queue_items(items));
+        }
+        if let Some(MarkedReads { kv_bytes, written_back }) = marked_reads {
+            self.bytes("marked_reads.kv_bytes", *kv_bytes, 0..=1 << 40);
+            self.part("marked_reads.written_back", *written_back, 0.0..=1.0);
         }
         if let Some(kernel) = merge_kernel {
             self.inside("merge_kernel.", |list| list.merge_kernel(kernel));

@@ -93,7 +93,7 @@ fn longer(a: f64, b: f64) -> f64 {
 }
 
 /// Tokens of the least block that comes by bulk copies.
-const BULK_BLOCK: u32 = 16;
+pub(super) const BULK_BLOCK: u32 = 16;
 /// Tokens of the least block whose copies cost an SM nothing, and what a token of a smaller one does, ns for 128
 /// dimensions: 64×64 tiles take 0.63 µs of it with blocks of 16 and 0.52 with blocks of 32.
 const LARGE_BLOCK: u32 = 32;

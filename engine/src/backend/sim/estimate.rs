@@ -2,11 +2,10 @@
 //!
 //! CTAs of one launch with the same tile, rows, tokens and hits are of a *kind*; those of a kind that begin together are
 //! a *cohort*, which runs, shares the memory and ends as one. The costs of a CTA and the limits of the memory are those
-//! of the simulator, and so is the order of launches. What is left out is where on the GPU a CTA is, and when L2
-//! forgets:
+//! of the simulator, and so is the order of launches. What is left out is where on the GPU a CTA is:
 //!
 //! ```text
-//! hits      of KV that k packs read, one reading comes from HBM and k − 1 from L2
+//! hits      of KV that k packs read, one reading comes from HBM, and of k − 1 what L2 has forgotten by then
 //! duration  begin + loop · max(1, local, e · s) + end    local: port and tensor cores of an SM that holds the most
 //! s         the least stretch at which all cohorts that load take no more than HBM gives, and move no more than L2 gives
 //! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
@@ -29,6 +28,7 @@ pub use least::{Least, least_of_reading};
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::cohorts::Cohorts;
 use crate::backend::sim::limits::Limits;
+use crate::backend::sim::marks;
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
 use crate::units::Nanos;
@@ -36,7 +36,7 @@ use crate::workload::PrefixTree;
 
 /// The time of a plan with cold L2; `None` where it has prefill, which cohorts do not describe.
 pub fn estimate(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Option<Nanos> {
-    Pricing::of(plan, &Alike::of(plan, tree), device)?.time(Nanos(u64::MAX))
+    Pricing::of(plan, &Alike::of(plan, tree, device), device)?.time(Nanos(u64::MAX))
 }
 
 /// A plan with all that its price is found from.
@@ -52,15 +52,17 @@ impl<'a> Pricing<'a> {
     /// Of a plan on a device; `None` where it has prefill.
     pub fn of(plan: &'a LaunchPlan, alike: &Alike, device: &'a Device) -> Option<Self> {
         let model = CostModel { device, shape: &plan.shape };
-        let limits = Limits::of(device, plan);
-        let kinds = Kinds::of(plan, alike, &model, &limits)?;
+        let marked = marks::part(&model, plan, alike);
+        let limits = Limits::of(device, plan, marked);
+        let kinds = Kinds::of(plan, (alike, marked), &model, &limits)?;
         Some(Self { plan, model, limits, kinds })
     }
 
     /// Of a plan whose queue has another order by now than when its kinds were found.
     pub fn of_order(plan: &'a LaunchPlan, mut kinds: Kinds, device: &'a Device) -> Self {
         kinds.order_again(plan);
-        Self { plan, model: CostModel { device, shape: &plan.shape }, limits: Limits::of(device, plan), kinds }
+        let limits = Limits::of(device, plan, kinds.marked);
+        Self { plan, model: CostModel { device, shape: &plan.shape }, limits, kinds }
     }
 
     /// What CTAs the plan has, whatever their order.

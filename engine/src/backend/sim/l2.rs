@@ -61,6 +61,11 @@ impl Pieces {
 /// over 8 GB, of which each finds most of its KV, took 16.8 ms, and 17 with it where a step says 29.
 const FORGETS: i32 = 4;
 
+/// The part of what came that is still there after `bytes` more, where L2 usefully holds `useful`.
+pub(super) fn kept(bytes: f64, useful: f64) -> f64 {
+    1.0 / (1.0 + (bytes / useful).powi(FORGETS))
+}
+
 /// What L2 holds, as stamps of the HBM bytes that had come when a piece was last read.
 #[derive(Debug)]
 pub(super) struct L2 {
@@ -80,7 +85,7 @@ impl L2 {
 
     /// The part of what was stamped at `stamp` that is still there when `bytes` have come through by now.
     pub(super) fn keeps(&self, stamp: f64, bytes: f64) -> f64 {
-        1.0 / (1.0 + ((bytes - stamp) / self.useful).powi(FORGETS))
+        kept(bytes - stamp, self.useful)
     }
 
     /// Fraction of a pack's tokens that is in L2 when `dram_bytes` have come from HBM so far; the

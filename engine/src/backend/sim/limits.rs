@@ -100,9 +100,15 @@ pub(super) struct WriteBack {
 }
 
 impl WriteBack {
-    fn of(device: &Device, hbm: f64) -> Self {
+    fn of(device: &Device, hbm: f64, marked: f64) -> Self {
+        let left = device.marked_reads.map_or(1.0, |marks| 1.0 - marked * (1.0 - marks.written_back));
         let idle = if device.sim.cold_dirty.is_some() { hbm } else { 0.0 };
-        Self { per_read: device.sim.cold_write_back, idle }
+        Self { per_read: device.sim.cold_write_back * left, idle }
+    }
+
+    /// Bytes of `dirty` that go back while `read` come.
+    pub(super) fn by(&self, read: f64, dirty: f64) -> f64 {
+        (read * self.per_read).min(dirty)
     }
 
     /// What is left for reads of `hbm` bytes per ns.
@@ -119,14 +125,14 @@ impl WriteBack {
 }
 
 impl Limits {
-    /// Those of a device in the run of a plan.
-    pub(super) fn of(device: &Device, plan: &LaunchPlan) -> Self {
+    /// Those of a device in the run of a plan of which so large a part of the KV is marked.
+    pub(super) fn of(device: &Device, plan: &LaunchPlan, marked: f64) -> Self {
         // The rates are those of the pair of kernels that share SMs; where decodes alone do, nothing of them holds.
         let kernels = device.prefill_kernel.filter(|_| plan.strategy == Strategy::CoResident);
         let hbm = device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9;
         Self {
             hbm,
-            back: WriteBack::of(device, hbm),
+            back: WriteBack::of(device, hbm, marked),
             l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
             l2_peak: device.l2_peak() * 1e-9,
             sm: device.sim.sm_bytes_per_s as f64 * 1e-9,

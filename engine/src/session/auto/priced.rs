@@ -158,7 +158,7 @@ impl Ways {
                 self.is_as_another(&pairs[at], &mut found[at], *time);
                 continue;
             }
-            let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree));
+            let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree, packed.input.device));
             let latest = self.latest();
             let most = found[at].most.unwrap_or(LAST).min(latest);
             let time = match price(packed, &mut plan, alike, (most, latest)) {

@@ -80,7 +80,7 @@ impl Pricing<'_> {
             let ready = (last + gap).max(launch_time(plan, device, at)) + self.kinds.orders[at].lead;
             ends.push(ready + launch.time());
         }
-        all.hbm += written_back(device, all.read) / self.limits.hbm;
+        all.hbm += self.limits.back.by(all.read, device.dirty_bytes()) / self.limits.hbm;
         let launched = |time: f64| device.sim.launch_latency.as_f64() + time;
         let of_others = if plan.strategy == Strategy::Fused { all.memory() } else { all.time() };
         Least {
@@ -90,17 +90,15 @@ impl Pricing<'_> {
     }
 }
 
-/// Bytes of L2's former content that go back to HBM while `read` bytes come from there.
-pub(super) fn written_back(device: &Device, read: f64) -> f64 {
-    (read * device.sim.cold_write_back).min(device.dirty_bytes())
-}
-
 /// The least time in which a device reads `unique` bytes from HBM and all others of `read` from L2, and writes `written`,
 /// with the launch: a bound for packs that have no tiles yet.
 pub fn least_of_reading(device: &Device, unique: Bytes, read: Bytes, written: Bytes) -> Nanos {
     let hbm = device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9;
     let (unique, again) = (unique.as_f64(), read.as_f64() - unique.as_f64());
-    let from_hbm = unique + written.as_f64() + written_back(device, unique);
+    // As if all of it were marked.
+    let left = device.marked_reads.map_or(1.0, |marks| marks.written_back);
+    let back = (unique * device.sim.cold_write_back * left).min(device.dirty_bytes());
+    let from_hbm = unique + written.as_f64() + back;
     let time = from_hbm / hbm + again.max(0.0) / (device.sim.l2_bytes_per_s as f64 * 1e-9);
     Nanos((device.sim.launch_latency.as_f64() + time) as u64)
 }

@@ -1,0 +1,34 @@
+//! What of a plan's KV its kernels mark to leave L2 first (`hw::MarkedReads`).
+
+use crate::backend::sim::cost::{BULK_BLOCK, CostModel};
+use crate::backend::sim::estimate::Alike;
+use crate::backend::sim::runs_on::RunsOn;
+use crate::plan::LaunchPlan;
+
+/// The part of what comes from HBM that is marked.
+pub(super) fn part(model: &CostModel<'_>, plan: &LaunchPlan, alike: &Alike) -> f64 {
+    let Some(marks) = model.device.marked_reads.filter(|_| plan.shape.block_size >= BULK_BLOCK) else {
+        return 0.0;
+    };
+    let token = plan.shape.kv_bytes_per_token().as_f64();
+    let read: f64 = plan.packs.iter().map(|pack| pack.tokens.as_f64() * token).sum();
+    let reads_little = read <= marks.kv_bytes.as_f64();
+    let has_partials = plan.merge.merged_queries().next().is_some() || !plan.merge.rounds.is_empty();
+    if !reads_little && !has_partials {
+        return 0.0;
+    }
+    let (mut marked, mut all) = (0.0, 0.0);
+    for launch in &plan.launches {
+        let kernels = !launch.kind.is_merge() && matches!(model.runs_on(plan, launch), RunsOn::Tiles { .. });
+        for at in plan.packs_of(launch) {
+            let (pack, class) = (plan.pack(*at), alike.class(*at));
+            let from_hbm = pack.tokens.as_f64() * class.unique;
+            let few_rows = pack.tile.m <= 16 && pack.tile.n == 16;
+            all += from_hbm;
+            if kernels && ((few_rows && has_partials) || (class.once && reads_little)) {
+                marked += from_hbm;
+            }
+        }
+    }
+    if all > 0.0 { marked / all } else { 0.0 }
+}
