@@ -6,7 +6,7 @@ use engine::hw;
 use engine::pack;
 use engine::plan::Strategy;
 use engine::session::{Auto, PlanOptions, Planned, RunOptions, plan_spec, ranking, simulate};
-use engine::workload::{AttentionShape, BatchSpec, parse_decode, random_forest};
+use engine::workload::{AttentionShape, BatchSpec, parse_decode, parse_tree, random_forest};
 use serde_json::Value;
 
 use crate::common::planned;
@@ -141,6 +141,20 @@ fn cohorts_know_what_l2_has_forgotten() {
         let off = time / simulated(&planned) - 1.0;
         assert!(off.abs() < 0.05, "{scheduler}: {off:+.3}");
     }
+}
+
+/// Rows beyond a decode tile are worth the prefill kernel where a crowd shares KV; to price that takes too long for a few.
+#[test]
+fn crowds_are_offered_the_prefill_kernel() {
+    let offered = |count: u32| {
+        let mut spec = parse_tree("1,1_4096,64", AttentionShape::default()).unwrap();
+        spec.roots[0].children[0].repeat = count;
+        let options = PlanOptions { auto: Auto::BOTH, ..PlanOptions::new(hw::find("h100-sxm").unwrap()) };
+        let said = format!("{:?}", plan_spec(&spec, &options).unwrap().plan.decisions[0]);
+        pack::AUTO_OF_CROWDS.iter().all(|crowd| said.contains(crowd))
+    };
+    let few = pack::CROWD as u32;
+    assert!(!offered(few) && offered(few + 1));
 }
 
 /// One wave of a few µs, in which what its first CTAs wait for is a part that counts.

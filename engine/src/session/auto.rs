@@ -30,8 +30,8 @@ use crate::workload::{Batch, BatchSpec, PrefixTree};
 /// What of a plan is found by its time instead of being asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Auto {
-    /// The scheduler, of [`pack::AUTO`] and, by how many requests there are, [`pack::AUTO_OF_FEW`] or
-    /// [`pack::AUTO_OF_MANY`].
+    /// The scheduler, of [`pack::AUTO`] and, by how many requests there are, [`pack::AUTO_OF_FEW`],
+    /// [`pack::AUTO_OF_MANY`] or [`pack::AUTO_OF_CROWDS`] besides.
     pub scheduler: bool,
     /// The strategy, of all that the device has kernels for.
     pub strategy: bool,
@@ -429,6 +429,9 @@ fn has_few_ctas(batch: &Batch) -> bool {
 fn schedulers<'a>(batch: &Batch, options: &'a PlanOptions) -> Vec<&'a str> {
     match options.auto.scheduler {
         true if batch.requests().len() <= pack::FEW => [&pack::AUTO[..], &pack::AUTO_OF_FEW].concat(),
+        true if batch.requests().len() > pack::CROWD => {
+            [&pack::AUTO[..], &pack::AUTO_OF_MANY, &pack::AUTO_OF_CROWDS].concat()
+        }
         true => [&pack::AUTO[..], &pack::AUTO_OF_MANY].concat(),
         false => vec![options.scheduler.as_str()],
     }
