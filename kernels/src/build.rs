@@ -191,8 +191,7 @@ impl<'a> Builder<'a> {
     /// a first item of its own.
     fn spread_over_gpcs(&self, items: Vec<Item>, sms: u32, lanes: u32) -> Vec<Item> {
         let tokens: u64 = items.iter().map(|item| u64::from(item.kv_tokens) * u64::from(item.head_count)).sum();
-        // A token of a KV head is a row of K and one of V, of 16-bit values.
-        let read = tokens * u64::from(self.shape.head_dim) * 4;
+        let read = tokens * self.shape.token_bytes();
         if read < SPREAD_BYTES * u64::from(sms) { items } else { spread(items, sms, lanes) }
     }
 

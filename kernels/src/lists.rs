@@ -119,8 +119,7 @@ pub const MARKED_BYTES: u64 = 320_000_000;
 
 /// Of each pack, whether its KV is to leave L2 first. Where there are partials, tiles of few rows make room for them.
 pub(crate) fn marked(plan: &PlanArrays<'_>, shape: &DecodeShape, queries: &[PackQuery]) -> Vec<bool> {
-    // A token of a KV head is a row of K and one of V, of 16-bit values.
-    let token = u64::from(shape.kv_heads) * u64::from(shape.head_dim) * 4;
+    let token = u64::from(shape.kv_heads) * shape.token_bytes();
     let read: u64 = plan.packs.iter().map(|pack| u64::from(pack.kv_tokens) * token).sum();
     let once = if read <= MARKED_BYTES { read_once(plan, shape.block_size) } else { vec![false; plan.packs.len()] };
     let has_partials = queries.iter().any(|query| query.count > 1);

@@ -59,6 +59,11 @@ impl DecodeShape {
     /// Likewise for prefill, where two warps do and a tile is computed for longer.
     pub const PREFILL_BULK_BLOCK: u32 = 8;
 
+    /// Bytes of a token of a KV head: a row of K and one of V, of 16-bit values.
+    pub(crate) fn token_bytes(&self) -> u64 {
+        u64::from(self.head_dim) * 4
+    }
+
     /// How tiles come from the blocks, where those of fewer than `least` tokens are too small for bulk copies.
     pub(crate) fn copies(&self, least: u32) -> Copies {
         if self.block_size < least { Copies::Tokens } else { Copies::Bulk }

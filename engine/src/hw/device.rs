@@ -402,9 +402,14 @@ impl Device {
         if l2_peak_bytes_per_s > 0 { l2_peak_bytes_per_s as f64 } else { l2_bytes_per_s as f64 }
     }
 
+    /// What L2 usefully holds, bytes.
+    pub fn useful_l2_bytes(&self) -> f64 {
+        self.l2.as_f64() * self.sim.l2_useful_fraction
+    }
+
     /// Bytes that are written back to HBM in a cold run before L2 holds nothing of what was written before.
     pub fn dirty_bytes(&self) -> f64 {
-        self.sim.cold_dirty.map_or(self.l2.as_f64() * self.sim.l2_useful_fraction, Bytes::as_f64)
+        self.sim.cold_dirty.map_or(self.useful_l2_bytes(), Bytes::as_f64)
     }
 
     /// From asking for a tile of `bytes` to having all of it in shared memory, ns, while nothing else is

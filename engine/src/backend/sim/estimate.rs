@@ -44,7 +44,6 @@ pub fn estimate(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Option
 pub struct Pricing<'a> {
     plan: &'a LaunchPlan,
     model: CostModel<'a>,
-    limits: Limits,
     kinds: Kinds,
 }
 
@@ -52,17 +51,15 @@ impl<'a> Pricing<'a> {
     /// Of a plan on a device; `None` where it has prefill.
     pub fn of(plan: &'a LaunchPlan, alike: &Alike, device: &'a Device) -> Option<Self> {
         let model = CostModel { device, shape: &plan.shape };
-        let marked = marks::part(&model, plan, alike);
-        let limits = Limits::of(device, plan, marked);
-        let kinds = Kinds::of(plan, (alike, marked), &model, &limits)?;
-        Some(Self { plan, model, limits, kinds })
+        let limits = Limits::of(device, plan, marks::part(&model, plan, || alike));
+        let kinds = Kinds::of(plan, alike, &model, &limits)?;
+        Some(Self { plan, model, kinds })
     }
 
     /// Of a plan whose queue has another order by now than when its kinds were found.
     pub fn of_order(plan: &'a LaunchPlan, mut kinds: Kinds, device: &'a Device) -> Self {
         kinds.order_again(plan);
-        let limits = Limits::of(device, plan, kinds.marked);
-        Self { plan, model: CostModel { device, shape: &plan.shape }, limits, kinds }
+        Self { plan, model: CostModel { device, shape: &plan.shape }, kinds }
     }
 
     /// What CTAs the plan has, whatever their order.
@@ -73,7 +70,7 @@ impl<'a> Pricing<'a> {
     /// The time of the plan with cold L2; nothing where it is seen to be more than `most` before it is known.
     pub fn time(mut self, most: Nanos) -> Option<Nanos> {
         let last_merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds);
-        let ends = Cohorts::new(self.plan, self.model.device, &self.kinds, self.limits).run(most.as_f64())?;
+        let ends = Cohorts::new(self.plan, self.model.device, &self.kinds, self.kinds.limits).run(most.as_f64())?;
         let end_of = |(kind, end): (usize, &f64)| end + last_merges.of_kinds.get(kind).copied().unwrap_or(0.0);
         let last = ends.iter().copied().fold(0.0, f64::max) + last_merges.held;
         Some(Nanos(ends.iter().enumerate().map(end_of).fold(last, f64::max).round() as u64))

@@ -100,7 +100,8 @@ pub(super) struct WriteBack {
 }
 
 impl WriteBack {
-    fn of(device: &Device, hbm: f64, marked: f64) -> Self {
+    /// Where so large a part of what is read is marked.
+    pub(super) fn of(device: &Device, hbm: f64, marked: f64) -> Self {
         let left = device.marked_reads.map_or(1.0, |marks| 1.0 - marked * (1.0 - marks.written_back));
         let idle = if device.sim.cold_dirty.is_some() { hbm } else { 0.0 };
         Self { per_read: device.sim.cold_write_back * left, idle }

@@ -1,12 +1,14 @@
 //! What of a plan's KV its kernels mark to leave L2 first (`hw::MarkedReads`).
 
+use std::borrow::Borrow;
+
 use crate::backend::sim::cost::{BULK_BLOCK, CostModel};
 use crate::backend::sim::estimate::Alike;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::plan::LaunchPlan;
 
-/// The part of what comes from HBM that is marked.
-pub(super) fn part(model: &CostModel<'_>, plan: &LaunchPlan, alike: &Alike) -> f64 {
+/// The part of what comes from HBM that is marked. Which packs are alike is asked for where some may be.
+pub(super) fn part<A: Borrow<Alike>>(model: &CostModel<'_>, plan: &LaunchPlan, alike: impl FnOnce() -> A) -> f64 {
     let Some(marks) = model.device.marked_reads.filter(|_| plan.shape.block_size >= BULK_BLOCK) else {
         return 0.0;
     };
@@ -17,11 +19,12 @@ pub(super) fn part(model: &CostModel<'_>, plan: &LaunchPlan, alike: &Alike) -> f
     if !reads_little && !has_partials {
         return 0.0;
     }
+    let alike = alike();
     let (mut marked, mut all) = (0.0, 0.0);
     for launch in &plan.launches {
         let kernels = !launch.kind.is_merge() && matches!(model.runs_on(plan, launch), RunsOn::Tiles { .. });
         for at in plan.packs_of(launch) {
-            let (pack, class) = (plan.pack(*at), alike.class(*at));
+            let (pack, class) = (plan.pack(*at), alike.borrow().class(*at));
             let from_hbm = pack.tokens.as_f64() * class.unique;
             let few_rows = pack.tile.m <= 16 && pack.tile.n == 16;
             all += from_hbm;

@@ -99,12 +99,12 @@ pub fn makespan(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Result
 fn outcome(plan: &LaunchPlan, tree: &PrefixTree, device: &Device, l2: L2State, cancel: &Cancel) -> Result<Outcome> {
     let model = CostModel { device, shape: &plan.shape };
     fits::check(&model, plan)?;
-    let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
+    let useful = device.useful_l2_bytes();
     let prefill: u64 = plan.prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum();
     let unique = plan.shape.kv_bytes_per_token().as_f64() * (tree.unique_tokens().0 + prefill) as f64;
     let warm = l2 == L2State::Warm && unique <= useful;
     let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
-    let limits = Limits::of(device, plan, marks::part(&model, plan, &Alike::of(plan, tree, device)));
+    let limits = Limits::of(device, plan, marks::part(&model, plan, || Alike::of(plan, tree, device)));
     let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
     let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
     Simulation::new(plan, model, cache, fluid).run(cancel)

@@ -125,7 +125,7 @@ impl<'a> Readings<'a> {
             *read = (*read / node.tokens.as_f64().max(1.0)).max(1.0);
         }
         let mut readings = Self { plan, tree, of_node, missed: FxHashMap::default() };
-        let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
+        let useful = device.useful_l2_bytes();
         if read > READ_AGAIN * unique && unique * plan.shape.kv_bytes_per_token().as_f64() > useful {
             readings.miss(useful, WORKERS * device.sm_count);
         }

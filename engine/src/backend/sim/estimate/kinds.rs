@@ -58,19 +58,13 @@ pub struct Kinds {
     pub(super) orders: Vec<Order>,
     /// The kind of each pack of a persistent launch; empty without one.
     pub(super) of_pack: Vec<u32>,
-    /// Part of what is read from HBM that leaves L2 first.
-    pub(super) marked: f64,
+    pub(super) limits: Limits,
 }
 
 impl Kinds {
-    pub(super) fn of(
-        plan: &LaunchPlan,
-        (alike, marked): (&Alike, f64),
-        model: &CostModel<'_>,
-        limits: &Limits,
-    ) -> Option<Self> {
+    pub(super) fn of(plan: &LaunchPlan, alike: &Alike, model: &CostModel<'_>, limits: &Limits) -> Option<Self> {
         let written = written(plan, alike);
-        let mut kinds = Self { all: Vec::new(), orders: Vec::new(), of_pack: Vec::new(), marked };
+        let mut kinds = Self { all: Vec::new(), orders: Vec::new(), of_pack: Vec::new(), limits: *limits };
         for (at, launch) in plan.launches.iter().enumerate() {
             let on = model.runs_on(plan, launch);
             let share = 1.0 / f64::from(model.ctas_per_sm(launch.kind, on) * model.device.sm_count);
@@ -79,12 +73,12 @@ impl Kinds {
                     kinds.attention(plan, at, (model, on), (alike, &written), limits)
                 }
                 LaunchKind::Merge => {
-                    let kept = kinds.kept(model, limits);
+                    let kept = kinds.kept(model);
                     let partials = plan.merge.merged_queries().map(|query| plan.merge.of(query).len() as u32);
                     kinds.merges(at, (model, limits), partials, |partials| model.merge_cta(partials, kept))
                 }
                 LaunchKind::MergeRound(round) => {
-                    let kept = kinds.kept(model, limits);
+                    let kept = kinds.kept(model);
                     let round = &plan.merge.rounds[round as usize];
                     // The first row of its like stands for all.
                     let mut rows: FxHashMap<(usize, bool), usize> = FxHashMap::default();
@@ -178,11 +172,11 @@ impl Kinds {
     }
 
     /// Part of the partials that L2 still holds when they are merged, as if they were written evenly between the reads.
-    fn kept(&self, model: &CostModel<'_>, limits: &Limits) -> f64 {
+    fn kept(&self, model: &CostModel<'_>) -> f64 {
         let device = model.device;
         let through: f64 = self.all.iter().map(|kind| kind.ctas * kind.through).sum();
-        let useful = device.l2.as_f64() * device.sim.l2_useful_fraction;
-        useful / (through + limits.back.by(through, device.dirty_bytes())).max(useful)
+        let useful = device.useful_l2_bytes();
+        useful / (through + self.limits.back.by(through, device.dirty_bytes())).max(useful)
     }
 }
 

@@ -9,7 +9,7 @@
 
 use crate::backend::sim::estimate::Pricing;
 use crate::backend::sim::estimate::kinds::Kind;
-use crate::backend::sim::limits::Limits;
+use crate::backend::sim::limits::{Limits, WriteBack};
 use crate::backend::sim::run::order::{gap_before, launch_time, predecessors};
 use crate::hw::Device;
 use crate::plan::Strategy;
@@ -69,8 +69,8 @@ impl Pricing<'_> {
         for kind in &self.kinds.all {
             let launch = kind.launch as usize;
             let share = self.kinds.orders[launch].share;
-            launches[launch].add(kind, share, &self.limits, sms);
-            all.add(kind, share, &self.limits, sms);
+            launches[launch].add(kind, share, &self.kinds.limits, sms);
+            all.add(kind, share, &self.kinds.limits, sms);
         }
         let mut ends: Vec<f64> = Vec::with_capacity(launches.len());
         for (at, launch) in launches.iter().enumerate() {
@@ -80,7 +80,7 @@ impl Pricing<'_> {
             let ready = (last + gap).max(launch_time(plan, device, at)) + self.kinds.orders[at].lead;
             ends.push(ready + launch.time());
         }
-        all.hbm += self.limits.back.by(all.read, device.dirty_bytes()) / self.limits.hbm;
+        all.hbm += self.kinds.limits.back.by(all.read, device.dirty_bytes()) / self.kinds.limits.hbm;
         let launched = |time: f64| device.sim.launch_latency.as_f64() + time;
         let of_others = if plan.strategy == Strategy::Fused { all.memory() } else { all.time() };
         Least {
@@ -95,10 +95,8 @@ impl Pricing<'_> {
 pub fn least_of_reading(device: &Device, unique: Bytes, read: Bytes, written: Bytes) -> Nanos {
     let hbm = device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9;
     let (unique, again) = (unique.as_f64(), read.as_f64() - unique.as_f64());
-    // As if all of it were marked.
-    let left = device.marked_reads.map_or(1.0, |marks| marks.written_back);
-    let back = (unique * device.sim.cold_write_back * left).min(device.dirty_bytes());
-    let from_hbm = unique + written.as_f64() + back;
+    let all_marked = WriteBack::of(device, hbm, 1.0);
+    let from_hbm = unique + written.as_f64() + all_marked.by(unique, device.dirty_bytes());
     let time = from_hbm / hbm + again.max(0.0) / (device.sim.l2_bytes_per_s as f64 * 1e-9);
     Nanos((device.sim.launch_latency.as_f64() + time) as u64)
 }
