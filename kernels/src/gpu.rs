@@ -217,6 +217,9 @@ mod sealed {
 pub trait DeviceValue: sealed::Sealed {}
 impl<T: sealed::Sealed> DeviceValue for T {}
 
+/// Bytes from which the driver was seen to have a kernel fill memory; 4 KiB it writes without one.
+pub(crate) const FILLED_BY_A_KERNEL: usize = 8 << 10;
+
 /// An owned piece of device memory.
 #[derive(Debug)]
 pub struct DeviceBuffer {
@@ -264,6 +267,9 @@ impl DeviceBuffer {
     pub fn fill(&self, byte: u8, stream: &Stream) -> Result<(), KernelError> {
         // SAFETY: the whole of this allocation; the stream is alive.
         let filled = unsafe { result::memset_d8_async(self.address, byte, self.bytes, stream.raw) };
+        if self.bytes >= FILLED_BY_A_KERNEL {
+            stream.count(1);
+        }
         self.context.checked(filled, "filling device memory")
     }
 }
@@ -341,6 +347,7 @@ impl Function {
             let launched = unsafe { self.launch_as(grid, threads, stream, p, (id, value)) };
             return self.module.context.checked(launched, "launching a kernel");
         }
+        stream.count(1);
         let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
         let shared = self.resources.shared_bytes;
         // SAFETY: the driver copies the parameter during the call; the rest is the caller's promise.
@@ -392,6 +399,7 @@ impl Function {
         p: &P,
         (id, value): (sys::CUlaunchAttributeID, sys::CUlaunchAttributeValue),
     ) -> Result<(), DriverError> {
+        stream.count(1);
         let mut arguments = [std::ptr::from_ref(p).cast_mut().cast()];
         let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
         let config = sys::CUlaunchConfig {

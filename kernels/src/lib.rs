@@ -48,4 +48,4 @@ pub use plan::{
 };
 pub use spec::{Arch, Copies, Folds, Groups, HybridSpec, KernelSpec, PrefillSpec, Roles};
 pub use stream::Stream;
-pub use timing::{Protocol, Timing};
+pub use timing::{Protocol, Timing, Turns};

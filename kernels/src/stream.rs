@@ -1,5 +1,6 @@
 //! Streams and events, and which stream's CTAs go first.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use cudarc::driver::{result, sys};
@@ -27,7 +28,7 @@ impl Gpu {
         // SAFETY: writes the stream to a place of ours; destroyed in `Stream::drop`.
         let made = unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, priority(others, greatest, least)) };
         self.context.checked(made.result(), "creating a stream")?;
-        Ok(Stream { raw, context: Rc::clone(&self.context) })
+        Ok(Stream { raw, launched: Cell::new(0), context: Rc::clone(&self.context) })
     }
 
     pub(crate) fn event(&self) -> Result<Event, KernelError> {
@@ -46,6 +47,8 @@ fn priority(others: usize, greatest: i32, least: i32) -> i32 {
 #[derive(Debug)]
 pub struct Stream {
     pub(crate) raw: sys::CUstream,
+    /// Kernels launched so far.
+    launched: Cell<u32>,
     pub(crate) context: Rc<Context>,
 }
 
@@ -54,6 +57,16 @@ impl Stream {
     pub fn synchronize(&self) -> Result<(), KernelError> {
         // SAFETY: the stream is alive.
         self.context.wait(|| unsafe { sys::cuStreamQuery(self.raw) }.result())
+    }
+
+    /// Notes that so many kernels were launched.
+    pub(crate) fn count(&self, launches: u32) {
+        self.launched.set(self.launched.get().wrapping_add(launches));
+    }
+
+    /// Kernels launched so far; wraps around.
+    pub(crate) fn launched(&self) -> u32 {
+        self.launched.get()
     }
 
     pub(crate) fn wait(&self, event: &Event) -> Result<(), KernelError> {

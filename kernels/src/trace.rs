@@ -2,7 +2,7 @@
 //! that found no place, then the records, each in its own place.
 
 use crate::error::KernelError;
-use crate::gpu::{DeviceBuffer, Gpu};
+use crate::gpu::{DeviceBuffer, FILLED_BY_A_KERNEL, Gpu};
 use crate::params::TraceRecord;
 use crate::stream::Stream;
 
@@ -17,7 +17,9 @@ pub(crate) struct TraceBuffer {
 impl TraceBuffer {
     /// Room for `capacity` records; with 0 nothing is traced.
     pub(crate) fn new(gpu: &Gpu, capacity: u32) -> Result<Self, KernelError> {
-        let buffer = gpu.allocate(HEADER_WORDS * 4 + capacity as usize * size_of::<TraceRecord>())?;
+        let bytes = HEADER_WORDS * 4 + capacity as usize * size_of::<TraceRecord>();
+        // A fill of a few KiB is a launch or none, and those of timed streams are counted.
+        let buffer = gpu.allocate(bytes.next_multiple_of(FILLED_BY_A_KERNEL))?;
         Ok(Self { buffer, capacity })
     }
 

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 
 use kernels::{
     Call, CallOptions, Compiler, DeviceBuffer, Gpu, KernelError, KvCache, KvLayout, Protocol, Stamps, Stream, Timing,
-    Values,
+    Turns, Values,
 };
 
 use crate::backend::cuda::count::{Counting, Rig};
@@ -81,7 +81,10 @@ struct Known {
 struct Open {
     inputs: Option<Inputs>,
     flush: Option<DeviceBuffer>,
+    /// Of timed and traced runs, whose launches are counted ([`Turns`]).
     stream: Stream,
+    /// Of all else: what the driver launches for the counters and for fills of any size is unknown.
+    aside: Stream,
     gpu: Gpu,
     known: Rc<Known>,
     /// When clocks that the power limit lowered are back, and memory that was freed is cleaned.
@@ -202,7 +205,7 @@ impl Open {
         cancel.check()?;
         let (spans, lost) = self.trace(&traced, &lowered, job)?;
         if self.known.gpcs.get().is_none() {
-            let found = gpcs::find(&self.gpu, &self.known.compiler, &self.stream).map_err(translate)?;
+            let found = gpcs::find(&self.gpu, &self.known.compiler, &self.aside).map_err(translate)?;
             self.known.gpcs.get_or_init(|| found);
         }
         let mut warnings = lowered.warnings.clone();
@@ -257,9 +260,9 @@ impl Open {
     fn output(&self, batch: &Batch, plan: &LaunchPlan) -> Result<Vec<u16>> {
         let lowered = lower::lower(batch, plan)?;
         let call = self.call(batch, &lowered, 0)?;
-        call.poison(&self.stream).map_err(translate)?;
-        call.launch(&self.stream).map_err(translate)?;
-        self.stream.synchronize().map_err(translate)?;
+        call.poison(&self.aside).map_err(translate)?;
+        call.launch(&self.aside).map_err(translate)?;
+        self.aside.synchronize().map_err(translate)?;
         call.output().map_err(translate)
     }
 
@@ -268,7 +271,7 @@ impl Open {
         Rig {
             gpu: &self.gpu,
             compiler: &self.known.compiler,
-            stream: &self.stream,
+            stream: &self.aside,
             flush: self.flush.as_ref().filter(|_| job.l2 == L2State::Cold),
             clock_step: self.known.clock_step,
         }
@@ -296,7 +299,7 @@ impl Open {
             kernels::fill_random_part(
                 &self.gpu,
                 &self.known.compiler,
-                &self.stream,
+                &self.aside,
                 (buffer, places, first),
                 shape.dtype,
                 kind,
@@ -314,6 +317,7 @@ impl Open {
             let first = (u64::from(request.0) << 32) * row as u64;
             fill(&queries, Tensor::PrefillQ, chunk.start * row..chunk.end * row, first)?;
         }
+        self.aside.synchronize().map_err(translate)?;
         let inputs = Inputs { shape: batch.shape, values, seed, queries, rows, cache };
         self.rest(cleaning(freed + inputs.bytes()));
         self.inputs = Some(inputs);
@@ -360,6 +364,7 @@ impl Open {
     /// Traced runs one by one; the one of median length becomes spans.
     fn trace(&self, call: &Call, lowered: &Lowered, job: &Job<'_>) -> Result<(Traced, u32)> {
         let stamps = Stamps::new(&self.gpu, &self.known.compiler, 2).map_err(translate)?;
+        let turns = Turns::new(&self.gpu).map_err(translate)?;
         let mut runs = Vec::new();
         for run in 0..TRACED_RUNS {
             let one = || {
@@ -367,7 +372,10 @@ impl Open {
                 // After a wait, which the reading of the run before is, the first tasks took up to 8 µs longer.
                 call.launch(&self.stream)?;
                 call.clear_trace(&self.stream)?;
-                if let Some(flush) = self.flush.as_ref().filter(|_| job.l2 == L2State::Cold) {
+                let flush = self.flush.as_ref().filter(|_| job.l2 == L2State::Cold);
+                // The flush and the stamp come between.
+                turns.align(u32::from(flush.is_some()) + 1, &self.stream)?;
+                if let Some(flush) = flush {
                     flush.fill(run as u8, &self.stream)?;
                 }
                 stamps.stamp(0, &self.stream)?;

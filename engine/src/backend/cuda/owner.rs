@@ -49,7 +49,7 @@ impl Cuda {
         let device = device::describe(gpu.info(), &compiler)?;
         let known =
             Rc::new(Known { compiler, device, clock_step, gpcs: OnceCell::new(), deterministic: Cell::new(false) });
-        let open = Open { inputs: None, flush: None, stream, gpu, known: Rc::clone(&known), recovered: Instant::now() };
+        let open = Open::of(gpu, stream, &known)?;
         Ok(Self { open: Some(open), known })
     }
 
@@ -134,7 +134,13 @@ impl Open {
     fn anew(known: &Rc<Known>) -> Result<Self> {
         let gpu = Gpu::open(0).map_err(translate)?;
         let stream = gpu.stream().map_err(translate)?;
-        Ok(Self { inputs: None, flush: None, stream, gpu, known: Rc::clone(known), recovered: Instant::now() })
+        Self::of(gpu, stream, known)
+    }
+
+    fn of(gpu: Gpu, stream: kernels::Stream, known: &Rc<Known>) -> Result<Self> {
+        let aside = gpu.stream().map_err(translate)?;
+        let (known, recovered) = (Rc::clone(known), Instant::now());
+        Ok(Self { inputs: None, flush: None, stream, aside, gpu, known, recovered })
     }
 }
 
