@@ -231,7 +231,7 @@ mod tests {
         let mut device = hw::find("h200-sxm").unwrap().clone();
         // With marks so little goes back to HBM that other constants make up for this one.
         device.marked_reads = None;
-        device.sim.tile_read_efficiency = 0.8;
+        device.sim.tile_read_efficiency = 0.7;
         let runs = observed(&device, 1.0);
         device.sim.tile_read_efficiency = 1.0;
         device.sim.cta_prologue = Nanos(device.sim.cta_prologue.0 * 2);
