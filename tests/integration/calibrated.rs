@@ -35,8 +35,8 @@ struct Measured {
     worst: f64,
 }
 
-/// The furthest off are `pat` under `fused`, configuration 9 at 32/32 and 16 at 32/8: 21 and 16 % too fast. On the GPU packs
-/// of 16 queries come last there, and merge for 14 µs and more.
+/// The furthest off are `pat` under `fused`, configurations 16 and 17 at 32/8: 17 % too fast and 15 % too slow. On the GPU
+/// packs of 16 queries come last in 16, and merge for 14 µs and more.
 const H200: Measured = Measured { fixture: include_str!("../fixtures/h200-makespans.json"), median: 0.035, worst: 0.2 };
 
 /// The furthest off is 14 % away, measured since packs mark what no other reads.
