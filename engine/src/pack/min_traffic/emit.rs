@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use crate::decision::{self, Choice, Considered, Decision, RuleConstant, Subject};
-use crate::pack::min_traffic::search::{Price, Search};
+use crate::pack::min_traffic::search::{Price, Search, Steps};
 use crate::pack::{Pack, PackInput, Packing, price};
 use crate::units::{NodeIdx, Tokens};
 
@@ -22,6 +22,9 @@ struct Emission<'a> {
     packing: Packing,
     /// Open packs of each node that is done and whose parent is not.
     open: Vec<OpenPacks>,
+    /// Packs of the children of the node at hand that are pooled there, and those that are kept, where one explains.
+    pooled: Vec<(NodeIdx, Open)>,
+    kept: Vec<(NodeIdx, Open)>,
 }
 
 /// Few as a rule, and those of a leaf are one or two.
@@ -34,7 +37,8 @@ pub(super) fn emit(input: &PackInput<'_>, search: &Search<'_>, price: Price) -> 
     let mut packing = Packing::default();
     packing.packs.reserve(tree.nodes.len());
     packing.queries.reserve(2 * tree.order.len());
-    let mut emission = Emission { input, most: price.most, packing, open: vec![smallvec![]; tree.nodes.len()] };
+    let open = vec![smallvec![]; tree.nodes.len()];
+    let mut emission = Emission { input, most: price.most, packing, open, pooled: Vec::new(), kept: Vec::new() };
     for node in (0..tree.nodes.len()).rev().map(NodeIdx::from) {
         emission.node(node, search, states[node.at()], price);
         if tree.node(node).parent.is_none() {
@@ -71,19 +75,22 @@ impl Emission<'_> {
         let tree = self.input.tree;
         let of = tree.node(node);
         let mut kept_here = OpenPacks::new();
-        let mut pooled: Vec<(NodeIdx, Open)> = Vec::new();
-        let mut kept_from: Vec<(NodeIdx, Open)> = Vec::new();
+        let (mut pooled, mut kept) = (std::mem::take(&mut self.pooled), std::mem::take(&mut self.kept));
+        pooled.clear();
+        kept.clear();
         let mut children = search.children(node).iter();
-        let steps = if of.is_leaf() { Vec::new() } else { search.steps(node, state) };
+        let steps = if of.is_leaf() { Steps::new() } else { search.steps(node, state) };
         for step in steps {
-            let mut keep = step.kept.pairs().to_vec();
+            let mut keep: SmallVec<[(u32, u32); 4]> = step.kept.pairs().into();
             for child in children.by_ref().take(step.children as usize) {
                 for open in std::mem::take(&mut self.open[child.at()]) {
                     let left = keep.iter_mut().find(|entry| entry.0 == open.queries_len && entry.1 > 0);
                     if let Some(left) = left {
                         left.1 -= 1;
                         kept_here.push(open);
-                        kept_from.push((*child, open));
+                        if self.input.explain {
+                            kept.push((*child, open));
+                        }
                     } else {
                         pooled.push((*child, open));
                     }
@@ -101,8 +108,9 @@ impl Emission<'_> {
         let pool = (self.packing.queries.len() - first) as u32;
         if self.input.explain {
             self.explain(node, &pooled, pool, price, true);
-            self.explain(node, &kept_from, pool, price, false);
+            self.explain(node, &kept, pool, price, false);
         }
+        (self.pooled, self.kept) = (pooled, kept);
         let own = search.own_open(node, state);
         let mut done = 0;
         while done < pool - own.iter().sum::<u32>() {

@@ -29,6 +29,7 @@ use crate::pack::cut::{Parting, walk};
 use crate::pack::min_traffic::search::Price;
 use crate::pack::{PackInput, Packing, price};
 use crate::units::NodeIdx;
+use crate::workload::Node;
 
 /// A run takes in at most this many nodes above its own, so that memory is linear in nodes whatever the
 /// depth. Deeper than that, a run begins anew.
@@ -74,6 +75,10 @@ impl<'a> Ways<'a> {
         let mut ways = Self { input, price, first, least: vec![0; entries], splits: vec![true; entries] };
         let mut knapsack = Knapsack::default();
         for node in (0..nodes.len()).rev().map(NodeIdx::from) {
+            // Their parents find what leaves cost on their own.
+            if nodes[node.at()].is_leaf() && nodes[node.at()].parent.is_some() {
+                continue;
+            }
             let mut above = Some(node);
             let mut tokens = 0;
             for up in 0..=nodes[node.at()].depth.min(MOST_UP) {
@@ -89,25 +94,25 @@ impl<'a> Ways<'a> {
     /// Settles a node whose run of `bytes` begins `up` nodes above it.
     fn solve(&mut self, node: NodeIdx, up: u32, bytes: u64, knapsack: &mut Knapsack) {
         let Price { slot, most, .. } = self.price;
-        let ending = self.input.tree.node(node).ending;
-        let slots = u64::from(ending) * slot;
+        let of = self.input.tree.node(node);
+        let (ending, slots) = (of.ending, u64::from(of.ending) * slot);
         let children = self.input.tree.children(node);
         let own = self.first[node.at()] + up as usize;
-        let Some(first) = children.first().map(|child| self.child(*child, up)) else {
-            self.least[own] = slots + u64::from(ending.div_ceil(most)) * bytes;
+        let Some(first) = children.first().map(|child| self.child(*child, up, bytes)) else {
+            self.least[own] = self.leaf(of, bytes);
             return;
         };
-        if children[1..].iter().all(|child| self.child(*child, up) == first) {
+        if children[1..].iter().all(|child| self.child(*child, up, bytes) == first) {
             let (least, split) = alike(first, children.len() as u32, ending, most, bytes);
             self.least[own] = slots + least;
-            for (number, child) in children.iter().enumerate() {
-                self.note(*child, up, number < split as usize);
+            for child in &children[split as usize..] {
+                self.note(*child, up, false);
             }
             return;
         }
         knapsack.begin(most, ending % most, slots + u64::from(ending / most) * bytes);
         for child in children {
-            knapsack.add(self.child(*child, up), bytes);
+            knapsack.add(self.child(*child, up, bytes), bytes);
         }
         let (least, mut rest) = knapsack.least(bytes);
         self.least[own] = least;
@@ -128,12 +133,22 @@ impl<'a> Ways<'a> {
         }
     }
 
-    fn child(&self, node: NodeIdx, up: u32) -> Child {
-        let queries = self.input.tree.node(node).query_count();
-        let first = self.first[node.at()];
-        let split = self.least[first] + u64::from(queries) * self.price.slot;
-        let merged = (up < MOST_UP).then(|| self.least[first + up as usize + 1]);
-        Child { queries, split, merged }
+    /// A child of a node whose run of `bytes` begins `up` nodes above it.
+    fn child(&self, node: NodeIdx, up: u32, bytes: u64) -> Child {
+        let of = self.input.tree.node(node);
+        let own = of.tokens.0 * self.price.kv_token;
+        let least = |up: u32, bytes: u64| {
+            if of.is_leaf() { self.leaf(of, bytes) } else { self.least[self.first[node.at()] + up as usize] }
+        };
+        let queries = of.query_count();
+        let split = least(0, own) + u64::from(queries) * self.price.slot;
+        Child { queries, split, merged: (up < MOST_UP).then(|| least(up + 1, bytes + own)) }
+    }
+
+    /// The price of a leaf whose run has `bytes`.
+    fn leaf(&self, of: &Node, bytes: u64) -> u64 {
+        let Price { slot, most, .. } = self.price;
+        u64::from(of.ending) * slot + u64::from(of.ending.div_ceil(most)) * bytes
     }
 
     fn splits(&self, parting: &Parting) -> bool {
