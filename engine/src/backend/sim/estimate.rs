@@ -20,6 +20,7 @@ mod cohorts;
 mod kinds;
 mod least;
 mod merges;
+mod running;
 
 pub use alike::Alike;
 pub use kinds::Kinds;

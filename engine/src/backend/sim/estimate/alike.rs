@@ -55,7 +55,8 @@ impl Alike {
         // Neighbours are alike more often than not.
         let mut last: Option<(Key, u32)> = None;
         for (at, pack) in plan.packs.iter().enumerate() {
-            let (unique, once) = (readings.unique(pack), readings.once(pack));
+            let once = readings.once(pack);
+            let unique = if once { 1.0 } else { readings.unique(pack) };
             let merged = merged_queries(plan, pack);
             let rounded = (unique * HITS).ceil() as u32;
             let key = (pack.tile, pack.heads, pack.queries_len, coarse(pack.tokens.0), (rounded, once), merged);
@@ -150,6 +151,10 @@ impl<'a> Readings<'a> {
                 let mut bytes = 0.0;
                 for (node, tokens) in plan.reach(pack, self.tree) {
                     let read = (tokens.end - tokens.start) as f64;
+                    if self.of_node[node.at()] <= 1.0 {
+                        bytes += read * token;
+                        continue;
+                    }
                     let none = Missed { read: 0.0, from_hbm: 0.0, stamp: f64::NEG_INFINITY };
                     let place = self.missed.entry((node, tokens.start)).or_insert(none);
                     let missed = read * (1.0 - kept(came - place.stamp, useful));
@@ -168,10 +173,12 @@ impl<'a> Readings<'a> {
     /// Part of a pack's tokens that comes from HBM.
     fn unique(&self, pack: &PlannedPack) -> f64 {
         let once = |(node, tokens): (NodeIdx, Range<u64>)| {
-            let first = 1.0 / self.of_node[node.at()];
-            let missed =
-                self.missed.get(&(node, tokens.start)).map_or(0.0, |place| place.from_hbm / place.read.max(1.0));
-            (tokens.end - tokens.start) as f64 * first.max(missed)
+            let own = (tokens.end - tokens.start) as f64;
+            if self.of_node[node.at()] <= 1.0 {
+                return own;
+            }
+            let missed = self.missed.get(&(node, tokens.start));
+            own * missed.map_or(0.0, |place| place.from_hbm / place.read.max(1.0)).max(1.0 / self.of_node[node.at()])
         };
         let tokens: f64 = self.plan.reach(pack, self.tree).map(once).sum();
         (tokens / pack.tokens.as_f64().max(1.0)).min(1.0)
