@@ -11,6 +11,10 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use engine::session::{Auto, PlanOptions, Planned, best_plan_time, plan_spec};
 use engine::workload::{AttentionShape, BatchSpec, NodeSpec};
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn chain(levels: &[(u32, u64)]) -> BatchSpec {
     let mut children = Vec::new();
     for (repeat, tokens) in levels.iter().rev() {

@@ -73,6 +73,22 @@ fn auto_makes_the_plan_that_its_pair_makes_by_itself() {
     }
 }
 
+/// Most ways of a large batch are not priced where only the first is asked for.
+#[test]
+fn the_first_of_all_ways_of_many_ctas_is_the_one_that_is_taken() {
+    let device = hw::find("h200-sxm").unwrap();
+    let large = |spec: &BatchSpec| (160..2000).contains(&spec.build().unwrap().requests().len());
+    let batches: Vec<BatchSpec> = (0..60).map(|number| random_forest(27, number)).filter(large).take(8).collect();
+    assert!(batches.len() == 8);
+    for spec in batches {
+        let options = PlanOptions { auto: Auto::BOTH, explain: false, ..PlanOptions::new(device) };
+        let taken = |explain: bool| plan_spec(&spec, &PlanOptions { explain, ..options.clone() }).unwrap();
+        let pair = |options: &PlanOptions| (options.scheduler.clone(), options.strategy);
+        let first = pair(&ranking(&spec, &options).unwrap()[0].0);
+        assert_eq!([false, true].map(|explain| pair(&taken(explain).options)), [first.clone(), first], "{}", spec.name);
+    }
+}
+
 /// A short list of ways with few CTAs has the simulator's times, whoever asks.
 #[test]
 fn of_ways_with_few_ctas_the_shortest_simulated_one_is_taken() {

@@ -26,7 +26,9 @@ mod vllm_cascade;
 
 pub use coverage::coverage;
 pub use splits::{Waves, cut_for_queue, cut_into, cut_rows};
-pub use types::{CtaOrder, Forced, Imposed, MergeShape, Pack, PackInput, PackOptions, Packing, Phase, Scheduler};
+pub use types::{
+    CtaOrder, Forced, Imposed, MergeShape, Moved, Pack, PackInput, PackOptions, Packing, Phase, Scheduler,
+};
 
 use crate::error::{Error, Result};
 
@@ -37,11 +39,12 @@ pub const DEFAULT: &str = "pat";
 /// those that a fresh batch may be best with. The others are variants of these, prescribe merges that cost them time, or
 /// are there to be looked at. `pat-fixed` has one tile for all packs, and so one kernel of that tile, where packs of several
 /// are given to one that takes 64 tokens a step whatever their rows.
-pub const AUTO: [&str; 6] = ["min-time", "pat", "query-centric", "flashinfer-decode", "fasttree", "pat-fixed"];
+pub const AUTO: [&str; 5] = ["min-time", "pat", "query-centric", "flashinfer-decode", "pat-fixed"];
 
 /// What `auto` tries too where at most [`FEW`] requests run: their launches and merges decide there, which the others cut
-/// differently, and packing takes microseconds.
-pub const AUTO_OF_FEW: [&str; 4] = ["pat-released", "pat-compute", "cascade", "flashforge-neither"];
+/// differently, and packing takes microseconds. `fasttree` was the fastest of 3 in 34 such batches that an H200 ran, and of
+/// none in 18 with more requests, where it is a tenth of the planning time.
+pub const AUTO_OF_FEW: [&str; 5] = ["fasttree", "pat-released", "pat-compute", "cascade", "flashforge-neither"];
 
 /// What `auto` tries too where more run: other cuts of the tree than `min-time` makes, whose packing takes little. `naive`
 /// and `cascade` were among these, a fifth of the planning time: of 36 batches of more requests that an H200 ran, each

@@ -59,6 +59,23 @@ impl Packing {
     pub fn queries_of(&self, pack: &Pack) -> &[QueryIdx] {
         &self.queries[pack.queries_begin as usize..(pack.queries_begin + pack.queries_len) as usize]
     }
+
+    /// What its packs move.
+    pub fn moved(&self) -> Moved {
+        Moved {
+            tokens: Tokens(self.packs.iter().map(|pack| pack.tokens.0).sum()),
+            slots: self.packs.iter().map(|pack| u64::from(pack.queries_len)).sum(),
+        }
+    }
+}
+
+/// What packs move, whatever computes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// KV tokens, read once by each pack.
+    pub tokens: Tokens,
+    /// Queries, counted in each pack: what is read of Q and written of partials.
+    pub slots: u64,
 }
 
 /// Launches that a system prescribes, whatever the strategy: phases of packs one after another, and
@@ -254,6 +271,11 @@ pub trait Scheduler: Sync {
     /// Whether it ever puts several requests into one pack.
     fn shares(&self) -> bool {
         true
+    }
+
+    /// What its packs move at least, where that can be told without making them.
+    fn least_moved(&self, _input: &PackInput<'_>) -> Option<Moved> {
+        None
     }
 
     /// Makes the packs.

@@ -58,44 +58,49 @@ pub(super) fn pack_batch<'a>(
     (tree, tiles): (&'a PrefixTree, &'a TileSet),
     options: &'a PlanOptions,
 ) -> Result<Packed<'a>> {
-    let (scheduler, input, rule) = input_of(batch, (tree, tiles), options)?;
+    let Asked { input, scheduler, rule } = Asked::of(batch, (tree, tiles), options)?;
     let packing = shortest(&input, scheduler, (options.strategy, rule))?;
     Ok(Packed { input, packing, scheduler: scheduler.name(), rule })
 }
 
-/// All that the scheduler of the options leaves open, for a choice among them with others: one at least.
-pub(super) fn pack_every_way<'a>(
-    batch: &'a Batch,
-    (tree, tiles): (&'a PrefixTree, &'a TileSet),
-    options: &'a PlanOptions,
-) -> Result<Vec<Packed<'a>>> {
-    let (scheduler, input, rule) = input_of(batch, (tree, tiles), options)?;
-    let packed = |packing| Packed { input, packing, scheduler: scheduler.name(), rule };
-    Ok(scheduler.packings(&input)?.into_iter().map(packed).collect())
+/// A batch that the scheduler of the options is to pack.
+pub(super) struct Asked<'a> {
+    pub(super) input: PackInput<'a>,
+    pub(super) scheduler: &'static dyn Scheduler,
+    pub(super) rule: TileRule,
 }
 
-fn input_of<'a>(
-    batch: &'a Batch,
-    (tree, tiles): (&'a PrefixTree, &'a TileSet),
-    options: &'a PlanOptions,
-) -> Result<(&'static dyn Scheduler, PackInput<'a>, TileRule)> {
-    let scheduler = pack::find(&options.scheduler)?;
-    let fixed_tile = options.tile.or(hybrid::decode_tile(&options.device, batch, options.strategy));
-    let rule = match fixed_tile {
-        Some(tile) => TileRule::Fixed(tile),
-        None => scheduler.tile_rule(),
-    };
-    let input = PackInput {
-        batch,
-        tree,
-        device: &options.device,
-        tiles,
-        max_rows: rule.max_rows(tiles),
-        fixed_tile,
-        options: &options.pack,
-        explain: options.explain,
-    };
-    Ok((scheduler, input, rule))
+impl<'a> Asked<'a> {
+    pub(super) fn of(
+        batch: &'a Batch,
+        (tree, tiles): (&'a PrefixTree, &'a TileSet),
+        options: &'a PlanOptions,
+    ) -> Result<Self> {
+        let scheduler = pack::find(&options.scheduler)?;
+        let fixed_tile = options.tile.or(hybrid::decode_tile(&options.device, batch, options.strategy));
+        let rule = match fixed_tile {
+            Some(tile) => TileRule::Fixed(tile),
+            None => scheduler.tile_rule(),
+        };
+        let input = PackInput {
+            batch,
+            tree,
+            device: &options.device,
+            tiles,
+            max_rows: rule.max_rows(tiles),
+            fixed_tile,
+            options: &options.pack,
+            explain: options.explain,
+        };
+        Ok(Self { input, scheduler, rule })
+    }
+
+    /// All that the scheduler leaves open, for a choice among them with others: one at least.
+    pub(super) fn every_way(&self) -> Result<Vec<Packed<'a>>> {
+        let Self { input, scheduler, rule } = *self;
+        let packed = |packing| Packed { input, packing, scheduler: scheduler.name(), rule };
+        Ok(scheduler.packings(&input)?.into_iter().map(packed).collect())
+    }
 }
 
 /// What other packs must gain on those that a scheduler's closed form takes. Cohorts do not see who of a few comes last: of
@@ -194,7 +199,7 @@ mod tests {
         let spec = Arc::new(spec.clone());
         let planned = plan_batch(&spec, &Arc::new(spec.build().unwrap()), &options).unwrap();
         let tiles = tile::solve(device, planned.batch.shape.head_dim, planned.batch.shape.dtype);
-        let (scheduler, input, rule) = input_of(&planned.batch, (&planned.tree, &tiles), &options).unwrap();
+        let Asked { input, scheduler, rule } = Asked::of(&planned.batch, (&planned.tree, &tiles), &options).unwrap();
         let choice = PlanChoice { scheduler: "min-time", strategy, rule, explain: false };
         let first = plan::build(&input, &scheduler.pack(&input).unwrap(), &choice).unwrap();
         [&first, &planned.plan].map(|plan| estimate(plan, &planned.tree, device).unwrap().as_f64())

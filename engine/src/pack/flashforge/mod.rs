@@ -18,7 +18,7 @@ use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject
 use crate::error::{Error, Result};
 use crate::pack::levels::{Phases, Run};
 use crate::pack::query_centric::leaf_of_each_request;
-use crate::pack::{CtaOrder, MergeShape, PackInput, Packing, Scheduler};
+use crate::pack::{CtaOrder, MergeShape, Moved, PackInput, Packing, Scheduler};
 use crate::tile::{self, Tile, TileRule};
 use crate::units::{NodeIdx, QueryIdx, Tokens};
 use crate::workload::PartialForm;
@@ -63,6 +63,13 @@ impl Scheduler for FlashForge {
         TileRule::Fixed(TILE)
     }
 
+    /// A node that is read once has one pack of all its queries.
+    fn least_moved(&self, input: &PackInput<'_>) -> Option<Moved> {
+        let slots = input.tree.nodes.iter().map(|node| u64::from(node.query_count())).sum();
+        let takes = self.tree && !self.division && input.batch.shape.head_dim == cost::HEAD_DIM;
+        takes.then(|| Moved { tokens: input.tree.unique_tokens(), slots })
+    }
+
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
         let shape = &input.batch.shape;
         if shape.head_dim != cost::HEAD_DIM {
@@ -90,8 +97,9 @@ impl Scheduler for FlashForge {
         let pieces = |at: usize| division.as_ref().map_or(1, |division| division.pieces[at]);
         // Longest piece first, so that the hardware's dispatch is the placement that was predicted.
         let mut order: Vec<usize> = (0..works.len()).collect();
-        let time = |at: &usize| cost::micros(tasks[*at].rows, tasks[*at].tokens / f64::from(pieces(*at)));
-        order.sort_by(|a, b| time(b).total_cmp(&time(a)).then(a.cmp(b)));
+        let time = |at: usize| cost::micros(tasks[at].rows, tasks[at].tokens / f64::from(pieces(at)));
+        let times: Vec<f64> = order.iter().map(|at| time(*at)).collect();
+        order.sort_by(|a, b| times[*b].total_cmp(&times[*a]));
         let mut phases = Phases::default();
         for at in order {
             let work = &works[at];

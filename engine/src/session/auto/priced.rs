@@ -16,11 +16,11 @@ use rustc_hash::FxHasher;
 use crate::backend::sim::{Alike, Pricing, least_of_reading};
 use crate::error::Result;
 use crate::hw::Device;
-use crate::pack::{self, Pack, Packing};
+use crate::pack::{self, Moved, Pack, PackInput, Packing};
 use crate::plan::{LaunchPlan, Strategy};
 use crate::session::PlanOptions;
-use crate::session::auto::{FEW_CTAS, LAST, Pair, TRIED, Way, Ways, near, pairs, schedulers};
-use crate::session::packed::{Packed, gaining, pack_every_way};
+use crate::session::auto::{FEW_CTAS, LAST, Pair, TRIED, WORTH, Way, Ways, near, pairs, schedulers};
+use crate::session::packed::{Asked, Packed, gaining};
 use crate::tile::TileRule;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Batch, PartialForm, PrefixTree};
@@ -61,9 +61,9 @@ impl Found {
         self.verdict = self.verdict.max(verdict);
     }
 
-    /// Its packs of before, if any, take longer than `time`.
-    fn takes(&mut self, time: Nanos) {
-        self.most = Some(self.most.map_or(gaining(time), |_| time - Nanos(1)));
+    /// Its packs of before, if any, take longer than `time`, and the others must gain on what would be taken up to `worth`.
+    fn takes(&mut self, time: Nanos, worth: Nanos) {
+        self.most = Some(self.most.map_or(gaining(time.min(worth)), |_| time - Nanos(1)));
     }
 
     /// A packing takes longer than is of use; of the first, all that is known is that it takes more than `latest`.
@@ -92,7 +92,12 @@ impl Ways {
                 continue;
             }
             scheduler.clone_into(&mut alike.scheduler);
-            let ways = match pack_every_way(batch, (&tree, &tiles), &alike) {
+            let asked = Asked::of(batch, (&tree, &tiles), &alike)?;
+            if asked.scheduler.least_moved(&asked.input).is_some_and(|moved| self.moves_too_much(&asked.input, moved)) {
+                self.slower.extend(pairs);
+                continue;
+            }
+            let ways = match asked.every_way() {
                 Ok(ways) => ways,
                 Err(error) => {
                     self.refuse(error, pairs)?;
@@ -101,7 +106,7 @@ impl Ways {
             };
             let mut found: Vec<Found> = pairs.iter().map(|_| Found::default()).collect();
             for packed in ways {
-                if reading(&packed) > self.latest() {
+                if self.moves_too_much(&packed.input, packed.packing.moved()) {
                     too_much.push(packs);
                     for found in &mut found {
                         found.falls_behind(self.latest());
@@ -163,12 +168,13 @@ impl Ways {
             let most = found[at].most.unwrap_or(LAST).min(latest);
             let time = match price(packed, &mut plan, alike, (most, latest)) {
                 Priced::Time(time) => {
-                    if self.timed.iter().all(|way| time < way.time) {
+                    found[at].takes(time, self.worth_to_all());
+                    if time < self.worth() {
                         best = Some(plan.clone());
+                        self.first = Some((pairs[at].clone(), time));
                     }
                     self.time(time, &pairs[at], &plan);
                     found[at].is(Verdict::Timed);
-                    found[at].takes(time);
                     Some(time)
                 }
                 Priced::Slower => {
@@ -194,7 +200,7 @@ impl Ways {
                 // What it had by other packs is not what it would take now.
                 self.timed.retain(|way| way.pair != *pair);
                 found.verdict = Verdict::Same;
-                found.takes(time);
+                found.takes(time, self.worth_to_all());
             }
             Some(_) => {}
             None => {
@@ -213,15 +219,45 @@ impl Ways {
         }
     }
 
+    /// The time below which a way is taken instead of the first one.
+    fn worth(&self) -> Nanos {
+        self.first.as_ref().map_or(LAST, |(_, first)| Nanos((first.as_f64() * WORTH) as u64))
+    }
+
+    /// The same for further packs of a way, which are not looked at beyond it where nobody asks for more than the first
+    /// way. Where others are asked for too, it is the same that is first.
+    fn worth_to_all(&self) -> Nanos {
+        if self.few { LAST } else { self.worth() }
+    }
+
     /// The latest time that is still among the best: of those that are simulated after all, what cohorts may be off by.
     fn latest(&self) -> Nanos {
-        let Some(first) = self.timed.iter().min_by_key(|way| way.time) else { return LAST };
-        let (best, reach) = if self.few && self.best < TRIED { (TRIED, near(first.time)) } else { (self.best, LAST) };
+        let Some((_, first)) = &self.first else { return LAST };
+        let (best, reach) = match self.best {
+            best if self.few && best < TRIED => (TRIED, near(*first)),
+            1 => return self.worth(),
+            best => (best, LAST),
+        };
         let mut times: Vec<Nanos> = self.timed.iter().map(|way| way.time).collect();
         if times.len() < best {
             return reach;
         }
         (*times.select_nth_unstable(best - 1).1).min(reach)
+    }
+
+    /// Whether packs take too long for their bytes alone.
+    fn moves_too_much(&self, input: &PackInput<'_>, moved: Moved) -> bool {
+        let shape = &input.batch.shape;
+        // Where requests have several partials, each has one more than there would be without.
+        let more = moved.slots.saturating_sub(input.tree.order.len() as u64);
+        let kv = shape.kv_bytes_per_token();
+        let least = least_of_reading(
+            input.device,
+            kv * input.tree.unique_tokens().0,
+            kv * moved.tokens.0,
+            shape.query_bytes() * moved.slots + shape.partial_bytes_as(PartialForm::Native) * more,
+        );
+        least > self.latest()
     }
 
     /// Whether reading each request alone takes too long, whatever the packs.
@@ -263,22 +299,4 @@ fn digest(packing: &Packing) -> Option<u64> {
         hasher.finish()
     };
     packing.imposed.is_none().then(|| packing.packs.iter().map(of).fold(0, u64::wrapping_add))
-}
-
-/// The least that packs take for their bytes.
-fn reading(packed: &Packed<'_>) -> Nanos {
-    let (input, packs) = (&packed.input, &packed.packing.packs);
-    let shape = &input.batch.shape;
-    let read: u64 = packs.iter().map(|pack| pack.tokens.0).sum();
-    let slots: u64 = packs.iter().map(|pack| u64::from(pack.queries_len)).sum();
-    // Where requests have several partials, each has one more than there would be without.
-    let more = slots.saturating_sub(input.tree.order.len() as u64);
-    let kv = shape.kv_bytes_per_token();
-    let queries = shape.query_bytes() * slots;
-    least_of_reading(
-        input.device,
-        kv * input.tree.unique_tokens().0,
-        kv * read,
-        queries + shape.partial_bytes_as(PartialForm::Native) * more,
-    )
 }
