@@ -48,9 +48,13 @@ fn auto_is_close_to_the_least_simulated_time_and_says_what_it_weighed() {
         let decision = &auto.plan.decisions[0];
         let prices: Vec<f64> = decision.considered.iter().map(|considered| considered.cost).collect();
         assert_eq!(decision.chosen, 0, "{}", spec.name);
-        // Those that are simulated in the end come first, by their times, and then the others by cohorts.
-        let breaks = prices.windows(2).filter(|two| two[0] > two[1]).count();
-        assert!(breaks <= usize::from(decision.rule.contains("simulated")), "{}: {prices:?}", spec.name);
+        // Those that are simulated in the end come first, by their times, and then the others by cohorts. Of cohorts alone
+        // the first may take 2 % more than another.
+        let simulated_too = decision.rule.contains("simulated");
+        let breaks = prices[1..].windows(2).filter(|two| two[0] > two[1]).count();
+        assert!(breaks <= usize::from(simulated_too), "{}: {prices:?}", spec.name);
+        let others = prices[1..].iter().copied().fold(f64::MAX, f64::min);
+        assert!(simulated_too || 0.979 * prices[0] <= others, "{}: {prices:?}", spec.name);
         let unpriced = decision.rule.matches(" serial").count()
             + decision.rule.matches(" streams").count()
             + decision.rule.matches(" fused").count();
