@@ -65,7 +65,7 @@ use crate::decision::{self, Choice, Considered, Decision, Subject};
 use crate::error::Result;
 use crate::pack::cut::Emitter;
 use crate::pack::min_traffic::search::{Price, Search};
-use crate::pack::{PackInput, Packing, Scheduler};
+use crate::pack::{Moved, PackInput, Packing, Scheduler};
 use crate::units::NodeIdx;
 
 /// See the module.
@@ -164,9 +164,8 @@ fn without_partials(input: &PackInput<'_>) -> Packing {
 
 /// Price of a packing in full; the output, which is the same for all, is left out.
 fn cost(input: &PackInput<'_>, packing: &Packing, price: Price) -> u64 {
-    let tokens: u64 = packing.packs.iter().map(|pack| pack.tokens.0).sum();
-    let slots = packing.queries.len() as u64;
+    let Moved { tokens, slots } = packing.moved();
     let whole = slots == input.tree.order.len() as u64;
     let slot = if whole { input.batch.shape.query_bytes().0 } else { price.slot };
-    tokens * price.kv_token + slots * slot
+    tokens.0 * price.kv_token + slots * slot
 }

@@ -316,9 +316,7 @@ impl<'a> Search<'a> {
                 }
             }
             if ways.len() > most_ways {
-                ways.sort_by_cached_key(promise);
-                ways.truncate(most_ways);
-                cut = true;
+                cut |= keep_best(&mut ways, promise, |_, _| false, most_ways);
             }
         }
         (ways, cut)

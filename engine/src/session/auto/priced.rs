@@ -6,6 +6,7 @@
 //!                                                      └─ fused ───┘
 //! ```
 //!
+//! A scheduler that tells what it moves at least ([`pack::Scheduler::least_moved`]) is asked for its bytes before it packs.
 //! Packs, tiles and slots are the same under each strategy, and most ways are told by what they take at least: only those
 //! that may still be among the best are run by cohorts, and these end as soon as they are too late.
 

@@ -55,8 +55,7 @@ impl Alike {
         // Neighbours are alike more often than not.
         let mut last: Option<(Key, u32)> = None;
         for (at, pack) in plan.packs.iter().enumerate() {
-            let once = readings.once(pack);
-            let unique = if once { 1.0 } else { readings.unique(pack) };
+            let (unique, once) = (readings.unique(pack), readings.once(pack));
             let merged = merged_queries(plan, pack);
             let rounded = (unique * HITS).ceil() as u32;
             let key = (pack.tile, pack.heads, pack.queries_len, coarse(pack.tokens.0), (rounded, once), merged);
@@ -151,7 +150,7 @@ impl<'a> Readings<'a> {
                 let mut bytes = 0.0;
                 for (node, tokens) in plan.reach(pack, self.tree) {
                     let read = (tokens.end - tokens.start) as f64;
-                    if self.of_node[node.at()] <= 1.0 {
+                    if self.is_read_once(node) {
                         bytes += read * token;
                         continue;
                     }
@@ -174,7 +173,7 @@ impl<'a> Readings<'a> {
     fn unique(&self, pack: &PlannedPack) -> f64 {
         let once = |(node, tokens): (NodeIdx, Range<u64>)| {
             let own = (tokens.end - tokens.start) as f64;
-            if self.of_node[node.at()] <= 1.0 {
+            if self.is_read_once(node) {
                 return own;
             }
             let missed = self.missed.get(&(node, tokens.start));
@@ -186,6 +185,10 @@ impl<'a> Readings<'a> {
 
     /// Whether no other pack reads what a pack does.
     fn once(&self, pack: &PlannedPack) -> bool {
-        self.plan.reach(pack, self.tree).all(|(node, _)| self.of_node[node.at()] <= 1.0)
+        self.plan.reach(pack, self.tree).all(|(node, _)| self.is_read_once(node))
+    }
+
+    fn is_read_once(&self, node: NodeIdx) -> bool {
+        self.of_node[node.at()] <= 1.0
     }
 }

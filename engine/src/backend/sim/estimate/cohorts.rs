@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use crate::backend::sim::estimate::kinds::{Kind, Kinds, Order};
-use crate::backend::sim::estimate::running::{Drawn, Local, Phases, Running};
+use crate::backend::sim::estimate::running::{Drawn, Phases, Running};
 use crate::backend::sim::limits::{Limits, given};
 use crate::backend::sim::run::order::{Until, gap_before, launch_time, predecessors};
 use crate::hw::Device;
@@ -216,17 +216,16 @@ impl<'a> Cohorts<'a> {
                 launch.run += 1;
                 launch.begun = 0.0;
             }
-            let of = &self.kinds[kind as usize];
-            let running = &mut self.running;
+            let (kinds, running) = (self.kinds, &mut self.running);
             let at = *self.place_of[kind as usize].get_or_insert_with(|| {
-                running.push(Running::of(kind, of));
+                running.push(Running::of(kind, &kinds[kind as usize]));
                 running.len() as u32 - 1
             });
             let (running, phases) = (&mut self.running[at as usize], &mut self.phases[kind as usize]);
             if together {
-                phases.begin(running, of, self.now, placed);
+                phases.begin(running, self.now, placed);
             } else {
-                phases.begin_spread(running, of, placed);
+                phases.begin_spread(running, placed);
                 self.changed = true;
             }
         }
@@ -237,8 +236,14 @@ impl<'a> Cohorts<'a> {
     /// as many that load as in the mean.
     fn local(&self) -> f64 {
         let sms = f64::from(self.device.sm_count);
-        let all = self.running.iter().map(Running::port_and_tensor).fold(Local::default(), Local::plus);
-        let Local { ctas, loads, port, tensor } = all;
+        let (mut ctas, mut loads, mut port, mut tensor) = (0.0, 0.0, 0.0, 0.0);
+        for running in &self.running {
+            let loading = running.loading_ctas();
+            ctas += running.ctas;
+            loads += loading;
+            port += loading * running.kind.moved / running.kind.time;
+            tensor += loading * running.kind.tensor / running.kind.time;
+        }
         let loads = f64::max(loads, 1.0);
         let beside = ((ctas / sms).ceil() - 1.0).max(0.0) * loads / f64::max(ctas, 1.0);
         ((port / self.limits.sm).max(tensor) / loads * (1.0 + beside)).max(1.0)
@@ -275,11 +280,10 @@ impl<'a> Cohorts<'a> {
                 at += 1;
                 continue;
             }
-            let kind = running.kind as usize;
-            let (of, phases) = (&self.kinds[kind], &mut self.phases[kind]);
-            let launch = of.launch as usize;
+            let (kind, launch) = (running.number as usize, running.kind.launch as usize);
+            let phases = &mut self.phases[kind];
             let progress = &mut self.launches[launch];
-            let gone = phases.go_on(running, of, progress.order.turnover, self.now);
+            let gone = phases.go_on(running, progress.order.turnover, self.now);
             self.changed |= gone.changed;
             self.free += gone.freed * progress.order.share;
             if gone.ended > 0.0 {
@@ -300,9 +304,9 @@ impl<'a> Cohorts<'a> {
 
     /// Takes a kind out of those that run.
     fn take_out(&mut self, at: usize) {
-        self.place_of[self.running.swap_remove(at).kind as usize] = None;
+        self.place_of[self.running.swap_remove(at).number as usize] = None;
         if let Some(moved) = self.running.get(at) {
-            self.place_of[moved.kind as usize] = Some(at as u32);
+            self.place_of[moved.number as usize] = Some(at as u32);
         }
     }
 

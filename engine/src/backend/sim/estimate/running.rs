@@ -19,15 +19,8 @@ type Cohort = (f64, f64);
 /// What is asked of a kind at every moment while it runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
-    pub(super) kind: u32,
-    /// Those of the kind ([`Kind`]).
-    time: f64,
-    apart: f64,
-    exposure: f64,
-    fabric: f64,
-    read: f64,
-    moved: f64,
-    tensor: f64,
+    pub(super) number: u32,
+    pub(super) kind: Kind,
     /// Time that a CTA of the kind has loaded for, ns at full rate, and how much of it goes by in a ns.
     clock: f64,
     speed: f64,
@@ -40,7 +33,7 @@ pub(super) struct Running {
     /// CTAs that load, that are spread, and all.
     loads: f64,
     spreads: f64,
-    ctas: f64,
+    pub(super) ctas: f64,
     /// When the first of its cohorts goes on: by its clocks, and those that are in no loop.
     loaded: f64,
     spread: f64,
@@ -50,14 +43,8 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn of(number: u32, kind: &Kind) -> Self {
         Self {
-            kind: number,
-            time: kind.time,
-            apart: kind.apart(),
-            exposure: kind.exposure,
-            fabric: kind.fabric,
-            read: kind.read,
-            moved: kind.moved,
-            tensor: kind.tensor,
+            number,
+            kind: *kind,
             clock: 0.0,
             speed: 0.0,
             spread_clock: 0.0,
@@ -87,22 +74,16 @@ impl Running {
         self.loaded <= self.clock + DONE || self.spread <= self.spread_clock + DONE || self.known <= now + DONE
     }
 
-    /// What it takes of its SMs.
-    pub(super) fn port_and_tensor(&self) -> Local {
-        let loading = self.loads + self.spreads * self.time / (self.time + self.apart);
-        Local {
-            ctas: self.ctas,
-            loads: loading,
-            port: loading * self.moved / self.time,
-            tensor: loading * self.tensor / self.time,
-        }
+    /// CTAs that load, of those that are spread as many as in the mean.
+    pub(super) fn loading_ctas(&self) -> f64 {
+        self.loads + self.spreads * self.kind.time / self.kind.alone()
     }
 
     /// What it draws of memory where SMs take `local` and memory `stretch` times as long as for a CTA alone.
     pub(super) fn drawn(&self, local: f64, stretch: f64) -> Drawn {
-        let loading = self.loading(local, stretch);
+        let (kind, loading) = (&self.kind, self.loading(local, stretch));
         let (mut per_ns, mut slower) = (0.0, 0.0);
-        for (ctas, time) in [(self.loads, loading), (self.spreads, self.apart + loading)] {
+        for (ctas, time) in [(self.loads, loading), (self.spreads, kind.apart() + loading)] {
             // Most kinds have either alone.
             if ctas > 0.0 {
                 let of_each = 1.0 / time;
@@ -110,43 +91,23 @@ impl Running {
                 slower += ctas * of_each * of_each;
             }
         }
-        let waits = self.exposure * stretch > local;
-        let slope = if waits { -slower * self.fabric * self.time * self.exposure } else { 0.0 };
-        Drawn { fabric: per_ns * self.fabric, read: per_ns * self.read, moved: per_ns * self.moved, slope }
+        let waits = kind.exposure * stretch > local;
+        let slope = if waits { -slower * kind.fabric * kind.time * kind.exposure } else { 0.0 };
+        Drawn { fabric: per_ns * kind.fabric, read: per_ns * kind.read, moved: per_ns * kind.moved, slope }
     }
 
     /// Sets the speeds of its clocks.
     pub(super) fn run_at(&mut self, local: f64, stretch: f64) {
         let loading = self.loading(local, stretch);
-        self.slowness = local.max(self.exposure * stretch);
+        self.slowness = loading / self.kind.time;
         self.speed = 1.0 / self.slowness;
-        self.spread_slowness = (self.apart + loading) / (self.time + self.apart);
+        self.spread_slowness = (self.kind.apart() + loading) / self.kind.alone();
         self.spread_speed = 1.0 / self.spread_slowness;
     }
 
     /// How long one of its CTAs loads, ns.
     fn loading(&self, local: f64, stretch: f64) -> f64 {
-        self.time * local.max(self.exposure * stretch)
-    }
-}
-
-/// What CTAs take of their SMs, in sum.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Local {
-    pub(super) ctas: f64,
-    pub(super) loads: f64,
-    pub(super) port: f64,
-    pub(super) tensor: f64,
-}
-
-impl Local {
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            ctas: self.ctas + other.ctas,
-            loads: self.loads + other.loads,
-            port: self.port + other.port,
-            tensor: self.tensor + other.tensor,
-        }
+        self.kind.time * local.max(self.kind.exposure * stretch)
     }
 }
 
@@ -194,23 +155,23 @@ pub(super) struct Gone {
 
 impl Phases {
     /// Begins CTAs that load together.
-    pub(super) fn begin(&mut self, running: &mut Running, kind: &Kind, now: f64, ctas: f64) {
-        push(&mut self.begun, (now + kind.begin, ctas), kind);
+    pub(super) fn begin(&mut self, running: &mut Running, now: f64, ctas: f64) {
+        push(&mut self.begun, (now + running.kind.begin, ctas), &running.kind);
         running.ctas += ctas;
         self.note_next(running);
     }
 
     /// Begins CTAs that come apart.
-    pub(super) fn begin_spread(&mut self, running: &mut Running, kind: &Kind, ctas: f64) {
-        push(&mut self.spread, (running.spread_clock + kind.alone(), ctas), kind);
+    pub(super) fn begin_spread(&mut self, running: &mut Running, ctas: f64) {
+        push(&mut self.spread, (running.spread_clock + running.kind.alone(), ctas), &running.kind);
         running.spreads += ctas;
         running.ctas += ctas;
         self.note_next(running);
     }
 
     /// Lets cohorts go on whose time has come.
-    pub(super) fn go_on(&mut self, running: &mut Running, kind: &Kind, turnover: f64, now: f64) -> Gone {
-        let mut gone = Gone::default();
+    pub(super) fn go_on(&mut self, running: &mut Running, turnover: f64, now: f64) -> Gone {
+        let (mut gone, kind) = (Gone::default(), running.kind);
         while let Some((_, ctas)) = self.ending.pop_front_if(|cohort| cohort.0 <= now + DONE) {
             gone.ended += ctas;
         }
@@ -221,18 +182,18 @@ impl Phases {
         }
         running.ctas -= gone.ended;
         if gone.ended > 0.0 {
-            push(&mut self.leaving, (now + turnover, gone.ended), kind);
+            push(&mut self.leaving, (now + turnover, gone.ended), &kind);
         }
         while let Some((_, ctas)) = self.leaving.pop_front_if(|cohort| cohort.0 <= now + DONE) {
             gone.freed += ctas;
         }
         while let Some((_, ctas)) = self.loading.pop_front_if(|cohort| cohort.0 <= running.clock + DONE) {
-            push(&mut self.ending, (now + kind.end + kind.merging, ctas), kind);
+            push(&mut self.ending, (now + kind.end + kind.merging, ctas), &kind);
             running.loads -= ctas;
             gone.changed = true;
         }
         while let Some((_, ctas)) = self.begun.pop_front_if(|cohort| cohort.0 <= now + DONE) {
-            push(&mut self.loading, (running.clock + kind.time, ctas), kind);
+            push(&mut self.loading, (running.clock + kind.time, ctas), &kind);
             running.loads += ctas;
             gone.changed = true;
         }
