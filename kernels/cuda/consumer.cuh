@@ -2,6 +2,7 @@
 #pragma once
 #include "fold.cuh"
 #include "lean.cuh"
+#include "masks.cuh"
 #include "warpgroup.cuh"
 
 struct Consumer {
@@ -78,10 +79,11 @@ struct Consumer {
     // Tile after tile: QK, softmax, PV.
     template <class S, int kSteps>
     __device__ __forceinline__ void tiles(RowState<S>& state, const u32 (&q)[kSteps][4], u32 tokens,
-                                          const TaskQueries<S>& queries, u32& arrived, const Position<S>& at,
-                                          TraceSpan& span) {
+                                          const TaskQueries<S>& queries, u32& arrived, RowMasks<S>& masks,
+                                          const Position<S>& at, TraceSpan& span) {
 #pragma unroll 1
         for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
+            masks.advance();
             const u32 valid = tokens - begin;
             if (valid <= S::kTokens) arrived = queries.ask_arrived(p);
             float s[S::kTokens8][4], shrink[2];
@@ -93,10 +95,12 @@ struct Consumer {
                 scores<S>(s, q, k_stage, at);
             }
             release_stage();
+            masks.hide(s, at);
             softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, valid, at);
             rescale(state, shrink);
             u32 v_stage = wait_stage();
             if (valid < S::kTokens) clear_tail<S>(v_stage, valid, at);
+            masks.clear_gaps(v_stage, 0);
             // Tiles of 64 rows have no registers left to keep the addresses of V from tile to tile.
             const Position<S> anew = S::kM == 64 && !S::kPerWarp ? Position<S>() : at;
             accumulate<S>(state, s, shared.scratch, v_stage, anew);
@@ -112,8 +116,8 @@ struct Consumer {
     //   tensor cores   QK 0              QK 1  PV 0            QK 2  PV 1            PV 2
     //   warps                softmax 0              softmax 1              softmax 2
     template <class S>
-    __device__ __forceinline__ void overlapped_tiles(RowState<S>& state, u32 tokens, const Position<S>& at,
-                                                     TraceSpan& span) {
+    __device__ __forceinline__ void overlapped_tiles(RowState<S>& state, u32 tokens, RowMasks<S>& masks,
+                                                     const Position<S>& at, TraceSpan& span) {
         const u32 queries = smem_address(shared.queries);
         // Ordinary copies brought Q; each thread has seen all of them.
         fence_async_proxy();
@@ -121,22 +125,28 @@ struct Consumer {
         if (tokens == 0) return release_queries();
         float s[S::kTokens8][4], shrink[2];
         u32 weights[4][4];
+        masks.advance();
         u32 stage = wait_tensor_stage();
         span.first_tile();
         warpgroup_begin_scores(s, queries, stage);
         warpgroup_wait<0>();
         release_read_stage(cursor.stage);
         cursor.advance();
+        masks.hide(s, at);
         softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens, at);
         pack_weights(weights, s);
 #pragma unroll 1
         for (; tokens > S::kTokens; tokens -= S::kTokens) {
             const u32 k_stage = cursor.stage;
+            masks.advance();
             warpgroup_begin_scores(s, queries, wait_tensor_stage());
             cursor.advance();
-            warpgroup_begin_accumulate(state.o, weights, wait_tensor_stage());
+            stage = wait_tensor_stage();
+            masks.clear_gaps(stage, 1);
+            warpgroup_begin_accumulate(state.o, weights, stage);
             warpgroup_wait<1>();
             release_read_stage(k_stage);
+            masks.hide(s, at);
             softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens - S::kTokens, at);
             warpgroup_wait<0>();
             release_read_stage(cursor.stage);
@@ -147,6 +157,7 @@ struct Consumer {
         release_queries();
         stage = wait_tensor_stage();
         if (tokens < S::kTokens) clear_tail<S>(stage, tokens, at);
+        masks.clear_gaps(stage, 0);
         warpgroup_begin_accumulate(state.o, weights, stage);
         warpgroup_wait<0>();
         release_read_stage(cursor.stage);
@@ -201,6 +212,7 @@ struct Consumer {
         TaskQueries<S> queries(p, scratch, info, at);
         u32 tokens = info.kv_tokens;
         const bool fold_stage = kFoldStage<S> && info.fold_stage != 0;
+        RowMasks<S> masks(p, info, at);
         u32 q[S::kQueriesStay || S::kLean ? 1 : kDim / 16][4];
         if constexpr (!S::kQueriesStay && !S::kLean) {
             load_q<S>(q, smem_address(shared.queries), at);
@@ -212,10 +224,10 @@ struct Consumer {
             lean_tiles(state, tokens, queries, arrived, at, span);
 #if PS_WGMMA
         } else if constexpr (S::kWgmma) {
-            overlapped_tiles(state, tokens, at, span);
+            overlapped_tiles(state, tokens, masks, at, span);
 #endif
         } else {
-            tiles(state, q, tokens, queries, arrived, at, span);
+            tiles(state, q, tokens, queries, arrived, masks, at, span);
             if constexpr (S::kQueriesStay) release_queries();
         }
         span.main_done();

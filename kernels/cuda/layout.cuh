@@ -10,6 +10,7 @@
 //   PS_BESIDE   runs beside a prefill kernel
 //   PS_FOLDS    when tasks of the persistent kernel look for what they complete: 0 never, 1 as they end, 2 as claimed
 //   PS_ANY_GROUP   takes groups that are no power of two, or more than 16
+//   PS_MASKS    tasks of 64 x 64 may have tokens that only some of their queries see (masks.cuh)
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
 #include "async_copy.cuh"
@@ -111,11 +112,18 @@ struct alignas(16) TaskInfo {
     u32 stop;
     u32 heads;
     u32 fold_stage;  // 1: after the last tile a stage brings the partials to fold in
+#if PS_MASKS
+    u32 masks;  // as in its item
+#endif
     PackQuery queries[kMaxRows];
 };
 
 // Whether items say if their KV leaves L2 first. Beside prefill, where registers are short, all does.
 constexpr bool kItemsMark = PS_TMA && !PS_BESIDE;
+// Whether blocks say so one by one: what all queries of a task with masks share others read too, what few have none.
+template <class S>
+constexpr bool kBlocksMark = PS_MASKS && PS_TMA && S::kM == 64;
+constexpr u32 kAlone = 0x80000000u;  // of an entry of `block_ids`
 
 // A task that the scout hands to the producer: which K and V to fetch.
 struct alignas(16) Order {

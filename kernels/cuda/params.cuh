@@ -26,7 +26,7 @@ struct alignas(16) Item {
     u32 tile;         // index into the kernel's tile list
     u16 head_begin;   // first KV head
     u16 head_count;   // KV heads one after the other
-    u32 marked;       // 1: its KV is to leave L2 first
+    u32 marked;       // bit 0: its KV is to leave L2 first; from bit 1 on its masks (masks.cuh)
 };
 static_assert(sizeof(Item) == 32, "Item is 32 bytes");
 PS_ASSERT_OFFSET(Item, head_begin, 24);
@@ -86,11 +86,13 @@ struct alignas(64) DecodeParams {
     float scale_log2;          // softmax scale times log2(e)
     u32 trace_capacity;        // records that fit
     u32 group_by;              // for kernels of any group 65,536 over it, rounded up, for the others its log2
+    const u64* masks;          // for each tile of a pack that has them what each query sees, and some query
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
 PS_ASSERT_OFFSET(DecodeParams, queries, 512);
 PS_ASSERT_OFFSET(DecodeParams, stride_block, 616);
 PS_ASSERT_OFFSET(DecodeParams, num_items, 640);
+PS_ASSERT_OFFSET(DecodeParams, masks, 680);
 
 // Query heads of a KV head, in a register. Groups that are a power of two up to 16 have kernels of their own: products
 // in the place of shifts take registers that the largest tiles have not.

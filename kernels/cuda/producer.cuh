@@ -71,6 +71,7 @@ struct Producer {
     // Boxes of a tile, each of 2^`shift` tokens; this lane copies its half of one of them.
     struct Boxes {
         u32 count, block, token;
+        bool alone;  // no other task reads the block: it is to leave L2 first
     };
 
     // One K or V tile: each box and 64 dimensions of it is one bulk copy, issued by its own lane.
@@ -86,7 +87,7 @@ struct Producer {
         u32 box = lane / kHalves, half = lane % kHalves;
         if (box < boxes.count) {
             const u32 to = stage() + half * (S::kN * 128) + (box << shift) * 128;
-            if (Marked) {
+            if (Marked || boxes.alone) {
                 copy_box(to, map, bar, half * 64, boxes.token, kv_head, boxes.block, policy);
             } else {
                 copy_box(to, map, bar, half * 64, boxes.token, kv_head, boxes.block);
@@ -139,8 +140,10 @@ struct Producer {
                 later = block_at(task, first + 32 + lane, shift);
             }
             u32 nth = first + lane / kHalves;
-            const Boxes boxes = {min(total - first, per_tile), __shfl_sync(0xffffffffu, blocks, nth & 31),
-                                 (nth << shift) & ((1u << p.block_shift) - 1)};
+            const u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
+            const bool alone = kBlocksMark<S> && (block & kAlone);
+            const Boxes boxes = {min(total - first, per_tile), kBlocksMark<S> ? block & ~kAlone : block,
+                                 (nth << shift) & ((1u << p.block_shift) - 1), alone};
             load_tile<S, Marked>(k_map, shift, task.kv_head, boxes, policy);
             if (!S::kWgmma || first > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, S::kWgmma ? late : boxes, policy);
             late = boxes;

@@ -21,7 +21,7 @@ __device__ __forceinline__ Item load_item(const Item* from) {
     item.tile = b.y;
     item.head_begin = b.z & 0xffff;
     item.head_count = b.z >> 16;
-    item.marked = kItemsMark ? b.w : 1;
+    item.marked = kItemsMark || PS_MASKS ? b.w : 1;
     return item;
 }
 

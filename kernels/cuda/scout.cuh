@@ -121,7 +121,7 @@ struct Scout {
             order.heads = heads;
             order.folds = folds;
             order.stop = 0;
-            if (kItemsMark) order.marked = work.item.marked;
+            if (kItemsMark) order.marked = PS_MASKS ? work.item.marked & 1 : work.item.marked;
             *(uint4*)&order.query = work.query;
         }
         barrier_arrive(smem_address(&shared.scratch.order_full[orders.stage]));
@@ -151,6 +151,9 @@ struct Scout {
             info.kv_head = kv_head;
             info.heads = heads;
             info.fold_stage = fold_stage;
+#if PS_MASKS
+            info.masks = work.item.marked >> 1;
+#endif
             info.stop = 0;
         }
         __syncwarp();

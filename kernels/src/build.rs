@@ -1,17 +1,19 @@
 //! From a checked plan to launches: kernels compiled and loaded, lists uploaded, parameters filled in.
 
+use std::borrow::Cow;
+
 use crate::cache::{KvCache, tensor_map};
 use crate::call::{CallOptions, KernelInfo, Params, Ready};
 use crate::compile::Compiler;
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::lists::{
-    entries, heads_per_item, items, marked, merge_rows, one_each, owners, pack_queries, prefill_items,
+    block_ids, entries, heads_per_item, items, marked, merge_rows, one_each, owners, pack_queries, prefill_items,
     queued_prefill_items, spread,
 };
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
 use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, Tile, Work};
-use crate::spec::{Folds, HybridSpec, KernelSpec, PrefillSpec, Roles};
+use crate::spec::{Copies, Folds, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
 use crate::trace::TraceBuffer;
 
 /// Tasks per CTA of a queue from which on they look as they are claimed for what they complete. On an H200 the trees of
@@ -61,6 +63,8 @@ pub(crate) struct Builder<'a> {
     pack_queries: Vec<PackQuery>,
     /// Of each pack, whether its KV is to leave L2 first.
     marked: Vec<bool>,
+    /// As decode kernels read them.
+    block_ids: Cow<'a, [u32]>,
     query_index: u64,
     merges: u32,
     merged_rows: u32,
@@ -78,6 +82,8 @@ impl<'a> Builder<'a> {
         let owners = owners(plan);
         let pack_queries = pack_queries(plan, &owners);
         let marked = marked(plan, shape, &pack_queries);
+        let bulk = gpu.arch().bulk_copies() && shape.copies(DecodeShape::BULK_BLOCK) == Copies::Bulk;
+        let block_ids = block_ids(plan, shape, bulk);
         let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
         let mut shared = Shared {
             part_out: gpu.allocate(slot_rows * shape.head_dim as usize * 4)?,
@@ -91,7 +97,8 @@ impl<'a> Builder<'a> {
             part_out: shared.part_out.address(),
             part_lse: shared.part_lse.address(),
             pack_queries: shared.keep(gpu.upload(&pack_queries)?),
-            block_ids: shared.keep(gpu.upload(plan.block_ids)?),
+            block_ids: shared.keep(gpu.upload(&block_ids)?),
+            masks: shared.keep(gpu.upload(plan.masks)?),
             arrivals: shared.keep(gpu.upload(&vec![0_u32; (plan.num_queries * shape.kv_heads) as usize])?),
             stride_block,
             stride_head,
@@ -117,6 +124,7 @@ impl<'a> Builder<'a> {
             owners,
             pack_queries,
             marked,
+            block_ids,
             query_index,
             merges: 0,
             merged_rows: 0,
@@ -217,6 +225,9 @@ impl<'a> Builder<'a> {
         spec.beside_prefill = beside;
         spec.folds = folds;
         spec.groups = self.shape.groups();
+        if tiles.contains(&Tile::MASKED) && self.plan.packs.iter().any(|pack| pack.masks.is_some()) {
+            spec.sight = Sight::Masked;
+        }
         spec.copies = self.shape.copies(DecodeShape::BULK_BLOCK);
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
         spec.defines.clone_from(&self.options.defines);
@@ -253,7 +264,7 @@ impl<'a> Builder<'a> {
         }
         let wide = |tile: u32| tiles.get(tile as usize).is_some_and(|t| t.heads_together() > 1);
         let tokens = |tile| if wide(tile) { 16 } else { 1 << params.box_shift };
-        let list = entries(items, &self.pack_queries, self.plan.block_ids, tokens, shape.block_size);
+        let list = entries(items, &self.pack_queries, &self.block_ids, tokens, shape.block_size);
         params.entries = self.shared.keep(gpu.upload(&list)?);
         params.num_items = items.len() as u32;
         Ok(params)

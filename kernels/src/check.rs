@@ -2,7 +2,9 @@
 //! each row and each partial is written once and merged where it belongs.
 
 use crate::error::KernelError;
-use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, PrefillTask, TaskRows, Work};
+use crate::plan::{
+    CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work,
+};
 use crate::spec::{HybridSpec, PrefillSpec, Roles};
 
 /// No kernel takes more tokens at a time.
@@ -39,6 +41,7 @@ impl PlanArrays<'_> {
             let end = pack.block_begin.saturating_add(pack.kv_tokens.div_ceil(shape.block_size));
             self.check_blocks((pack.block_begin, end), blocks_in_cache)
                 .map_err(|why| format!("pack {number} {why}"))?;
+            self.check_masks(pack, shape).map_err(|why| format!("pack {number} {why}"))?;
             for (slot, query) in (pack.slot_begin..).zip(queries) {
                 written.slot(&owners, slot, *query).map_err(|why| format!("pack {number} {why}"))?;
             }
@@ -154,6 +157,26 @@ impl PlanArrays<'_> {
             Some(block) => Err(format!("reads block {block} of {blocks_in_cache}")),
             None => Ok(()),
         }
+    }
+
+    /// Masks are there for each tile, say of each token whether a query sees it, and leave each query a token of the first.
+    fn check_masks(&self, pack: &PackTask, shape: &DecodeShape) -> Result<(), Wrong> {
+        let Some(begin) = pack.masks else { return Ok(()) };
+        if self.tiles.get(pack.tile as usize) != Some(&Tile::MASKED) || shape.head_dim > Tile::MASKED_DIM {
+            return Err(format!("has masks; those of tile 64x64 do, up to head dimension {}", Tile::MASKED_DIM));
+        }
+        let words = self.masks.get(begin as usize..(begin as usize).saturating_add(pack.mask_words()));
+        let words = words.ok_or("has masks past the last")?;
+        for (tile, seen) in (0..).zip(words.chunks(pack.num_queries as usize + 1)) {
+            let Some((some, each)) = seen.split_last() else { continue };
+            if each.iter().fold(0, |all, one| all | one) != *some || some & !pack.tokens_of_tile(tile) != 0 {
+                return Err(format!("sees other tokens of tile {tile} than its queries, or more than there are"));
+            }
+            if tile == 0 && each.contains(&0) {
+                return Err("has a query that sees no token of its first tile".to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn check_one_tile(&self, packs: &[u32]) -> Result<(), Wrong> {
@@ -289,7 +312,7 @@ mod tests {
     const SHAPE: DecodeShape =
         DecodeShape { q_heads: 8, kv_heads: 2, head_dim: 64, dtype: Dtype::F16, block_size: 16, scale: 0.125 };
     const PACK: PackTask =
-        PackTask { query_begin: 0, num_queries: 2, block_begin: 0, kv_tokens: 20, slot_begin: 0, tile: 0 };
+        PackTask { query_begin: 0, num_queries: 2, block_begin: 0, kv_tokens: 20, slot_begin: 0, tile: 0, masks: None };
     /// 20 rows at the end of 60 tokens.
     const TASK: PrefillTask = PrefillTask {
         rows: TaskRows::From(2),
@@ -338,6 +361,23 @@ mod tests {
         let single = PackTask { num_queries: 1, ..PACK };
         let both = [Launch::new(Work::Queue(vec![0, 1]))];
         assert!(says(&plan(&[single; 2], &[0, 1], &both)).contains("slot 0"), "slot written twice");
+    }
+
+    #[test]
+    fn masks_are_whole_and_leave_every_query_a_token_to_begin_with() {
+        let packs = [PackTask { num_queries: 2, kv_tokens: 32, masks: Some(1), ..PACK }];
+        let one = [Launch::new(Work::Packs(vec![0]))];
+        let check = |masks: &[u64], tile| {
+            let tiles = [tile];
+            let plan = PlanArrays { tiles: &tiles, masks, ..plan(&packs, &[0, 1], &one) };
+            plan.check(&SHAPE, 4).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(check(&[9, 0b01, 0b10, 0b11], Tile::MASKED), "");
+        assert!(check(&[9, 0b01, 0b10, 0b11], Tile { m: 32, n: 64 }).contains("64x64"));
+        assert!(check(&[9, 0b01, 0b10], Tile::MASKED).contains("past the last"));
+        assert!(check(&[9, 0b01, 0b10, 0b111], Tile::MASKED).contains("than its queries"));
+        assert!(check(&[9, 1 << 32, 1, 1 | 1 << 32], Tile::MASKED).contains("more than there are"));
+        assert!(check(&[9, 0, 0b11, 0b11], Tile::MASKED).contains("no token of its first tile"));
     }
 
     #[test]

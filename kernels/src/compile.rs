@@ -16,7 +16,7 @@ use crate::spec::{Arch, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 26] = [
+const HEADERS: [(&str, &str); 27] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -25,6 +25,7 @@ const HEADERS: [(&str, &str); 26] = [
     ("fold.cuh", include_str!("../cuda/fold.cuh")),
     ("layout.cuh", include_str!("../cuda/layout.cuh")),
     ("lean.cuh", include_str!("../cuda/lean.cuh")),
+    ("masks.cuh", include_str!("../cuda/masks.cuh")),
     ("merge.cuh", include_str!("../cuda/merge.cuh")),
     ("mma.cuh", include_str!("../cuda/mma.cuh")),
     ("params.cuh", include_str!("../cuda/params.cuh")),

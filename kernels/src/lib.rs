@@ -46,6 +46,6 @@ pub use plan::{
     CtaRoles, DecodeShape, Dtype, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, RowSlots, TaskRows,
     Tile, Work,
 };
-pub use spec::{Arch, Copies, Folds, Groups, HybridSpec, KernelSpec, PrefillSpec, Roles};
+pub use spec::{Arch, Copies, Folds, Groups, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
 pub use stream::Stream;
 pub use timing::{Protocol, Timing, Turns};

@@ -4,6 +4,9 @@
 //! On the device the partials of a query get places that follow each other in merge order, whatever slots the plan gave
 //! them, so that merging all of them needs no list.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use crate::params::{Entry, Item, MergeRow, PackQuery, PrefillItem};
 use crate::plan::{DecodeShape, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work};
 
@@ -119,9 +122,11 @@ pub const MARKED_BYTES: u64 = 320_000_000;
 
 /// Of each pack, whether its KV is to leave L2 first. Where there are partials, tiles of few rows make room for them.
 pub(crate) fn marked(plan: &PlanArrays<'_>, shape: &DecodeShape, queries: &[PackQuery]) -> Vec<bool> {
-    let token = u64::from(shape.kv_heads) * shape.token_bytes();
-    let read: u64 = plan.packs.iter().map(|pack| u64::from(pack.kv_tokens) * token).sum();
-    let once = if read <= MARKED_BYTES { read_once(plan, shape.block_size) } else { vec![false; plan.packs.len()] };
+    let once = if bytes_read(plan, shape) <= MARKED_BYTES {
+        read_once(plan, shape.block_size)
+    } else {
+        vec![false; plan.packs.len()]
+    };
     let has_partials = queries.iter().any(|query| query.count > 1);
     let few_rows = |pack: &PackTask| plan.tiles.get(pack.tile as usize).is_some_and(|tile| tile.heads_together() > 1);
     plan.packs.iter().zip(once).map(|(pack, once)| once || (has_partials && few_rows(pack))).collect()
@@ -129,16 +134,53 @@ pub(crate) fn marked(plan: &PlanArrays<'_>, shape: &DecodeShape, queries: &[Pack
 
 /// Of each pack, whether no other reads its blocks.
 fn read_once(plan: &PlanArrays<'_>, block_size: u32) -> Vec<bool> {
-    let blocks = |pack: &PackTask| {
-        let begin = pack.block_begin as usize;
-        plan.block_ids.get(begin..begin + pack.kv_tokens.div_ceil(block_size) as usize).unwrap_or(&[])
-    };
-    let mut readers = vec![0_u8; plan.block_ids.iter().max().map_or(0, |last| *last as usize + 1)];
-    for block in plan.packs.iter().flat_map(blocks) {
-        let readers = &mut readers[*block as usize];
-        *readers = readers.saturating_add(1);
-    }
+    let readers = readers(plan, block_size);
+    let blocks = |pack| plan.block_ids.get(blocks_of(pack, block_size)).unwrap_or(&[]);
     plan.packs.iter().map(|pack| blocks(pack).iter().all(|block| readers[*block as usize] == 1)).collect()
+}
+
+/// How many packs read each block.
+fn readers(plan: &PlanArrays<'_>, block_size: u32) -> Vec<u8> {
+    let mut readers = vec![0_u8; plan.block_ids.iter().max().map_or(0, |last| *last as usize + 1)];
+    for pack in plan.packs {
+        for block in plan.block_ids.get(blocks_of(pack, block_size)).unwrap_or(&[]) {
+            let readers = &mut readers[*block as usize];
+            *readers = readers.saturating_add(1);
+        }
+    }
+    readers
+}
+
+/// Where the blocks of a pack stand in their list.
+fn blocks_of(pack: &PackTask, block_size: u32) -> Range<usize> {
+    let begin = pack.block_begin as usize;
+    begin..begin + pack.kv_tokens.div_ceil(block_size) as usize
+}
+
+/// Of a block that one pack with masks reads alone.
+const ALONE: u32 = 1 << 31;
+
+/// The blocks as decode kernels read them: in packs with masks those that no other reads say so, where they come by `bulk`
+/// copies and the plan reads up to [`MARKED_BYTES`].
+pub(crate) fn block_ids<'a>(plan: &PlanArrays<'a>, shape: &DecodeShape, bulk: bool) -> Cow<'a, [u32]> {
+    let masked: Vec<&PackTask> = plan.packs.iter().filter(|pack| pack.masks.is_some()).collect();
+    if masked.is_empty() || !bulk || bytes_read(plan, shape) > MARKED_BYTES {
+        return Cow::Borrowed(plan.block_ids);
+    }
+    let readers = readers(plan, shape.block_size);
+    let mut ids = plan.block_ids.to_vec();
+    for pack in masked {
+        for block in ids.get_mut(blocks_of(pack, shape.block_size)).unwrap_or(&mut []) {
+            *block |= if readers[*block as usize] == 1 { ALONE } else { 0 };
+        }
+    }
+    Cow::Owned(ids)
+}
+
+/// KV bytes that all packs read.
+fn bytes_read(plan: &PlanArrays<'_>, shape: &DecodeShape) -> u64 {
+    let token = u64::from(shape.kv_heads) * shape.token_bytes();
+    plan.packs.iter().map(|pack| u64::from(pack.kv_tokens) * token).sum()
 }
 
 /// The work list of some packs in their order, all KV heads of a pack together. `tile` gives a pack's tile as the kernel
@@ -171,11 +213,19 @@ pub(crate) fn items(
                 tile: tile(pack.tile),
                 head_begin: head as u16,
                 head_count: count.min(kv_heads - head) as u16,
-                marked: u32::from(marked[task as usize]),
+                marked: u32::from(marked[task as usize]) | masks(plan, pack),
             });
         }
     }
     items
+}
+
+/// What an item of a pack says of its masks.
+fn masks(plan: &PlanArrays<'_>, pack: &PackTask) -> u32 {
+    let Some(begin) = pack.masks else { return 0 };
+    let words = plan.masks.get(begin as usize..begin as usize + pack.mask_words()).unwrap_or(&[]);
+    let seen = words.iter().skip(pack.num_queries as usize).step_by(pack.num_queries as usize + 1);
+    Item::masked(begin, seen.zip(0..).any(|(seen, tile)| *seen != pack.tokens_of_tile(tile)))
 }
 
 /// The items of packs of one tile, a CTA each: as many heads as the tile computes at once, pack by pack, or where they are
@@ -294,6 +344,7 @@ mod tests {
             kv_tokens,
             slot_begin: 0,
             tile,
+            masks: None,
         };
         // Blocks 5 and 6; 6 and 7; 8, once by a tile of few rows; nothing.
         let packs = [pack(0, 32, 0), pack(2, 32, 0), pack(4, 3, 1), pack(4, 1, 0), pack(5, 0, 0)];
@@ -314,6 +365,27 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_a_pack_with_masks_reads_alone_say_so() {
+        let shape =
+            DecodeShape { q_heads: 8, kv_heads: 2, head_dim: 64, dtype: Dtype::F16, block_size: 16, scale: 1.0 };
+        let pack =
+            |block_begin, masks| PackTask { num_queries: 1, block_begin, kv_tokens: 32, masks, ..PackTask::default() };
+        let packs = [pack(0, Some(0)), pack(2, None)];
+        let tiles = [Tile::MASKED];
+        // Of one query: its own word and that of all. Its tile has 32 tokens.
+        let of = |masks: &[u64], bulk| {
+            let plan =
+                PlanArrays { packs: &packs, tiles: &tiles, block_ids: &[5, 6, 6, 7], masks, ..PlanArrays::default() };
+            let marked = items(&plan, (&[0, 1], &[true, false]), 1, |tile| tile, |_, _| 1);
+            (block_ids(&plan, &shape, bulk).into_owned(), marked[0].marked, marked[1].marked)
+        };
+        let all = u64::from(u32::MAX);
+        assert_eq!(of(&[all, all], true), (vec![5 | ALONE, 6, 6, 7], 0b11, 0));
+        assert_eq!(of(&[all, all], false).0, [5, 6, 6, 7], "copies token by token have no mark");
+        assert_eq!(of(&[1, 1], true).1, 0b11 | 1 << 31, "tokens that nobody sees are gaps");
+    }
+
+    #[test]
     fn an_entry_holds_its_item_with_its_queries_and_the_blocks_of_its_boxes() {
         let query = |query| PackQuery { query, ..PackQuery::default() };
         let item = Item { query_begin: 1, num_queries: 2, block_begin: 1, kv_tokens: 40, tile: 1, ..Item::default() };
@@ -326,7 +398,15 @@ mod tests {
 
     #[test]
     fn ctas_go_through_the_heads_of_a_pack_or_the_packs_of_a_head() {
-        let pack = PackTask { query_begin: 0, num_queries: 1, block_begin: 0, kv_tokens: 1, slot_begin: 0, tile: 0 };
+        let pack = PackTask {
+            query_begin: 0,
+            num_queries: 1,
+            block_begin: 0,
+            kv_tokens: 1,
+            slot_begin: 0,
+            tile: 0,
+            masks: None,
+        };
         let packs = [pack, pack];
         let plan = PlanArrays { packs: &packs, ..PlanArrays::default() };
         let order = |pack_fastest| {

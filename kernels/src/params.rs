@@ -14,7 +14,16 @@ pub(crate) struct Item {
     pub(crate) tile: u32,
     pub(crate) head_begin: u16,
     pub(crate) head_count: u16,
+    /// Bit 0: its KV is to leave L2 first; from bit 1 on [`Item::masked`].
     pub(crate) marked: u32,
+}
+
+impl Item {
+    /// Bits of `marked` for masks that begin at this entry of the list, and of which some leave `gaps`: tokens that no
+    /// query sees.
+    pub(crate) fn masked(begin: u32, gaps: bool) -> u32 {
+        (begin + 1) << 1 | u32::from(gaps) << 31
+    }
 }
 
 /// One query of a pack: the slot of its partial, and all partials of the query, whose slots follow each other in merge
@@ -80,6 +89,7 @@ pub(crate) struct DecodeParams {
     pub(crate) scale_log2: f32,
     pub(crate) trace_capacity: u32,
     pub(crate) group_by: u32,
+    pub(crate) masks: u64,
 }
 
 /// One row of a merge: partials of one query, joined in order.
@@ -274,6 +284,7 @@ const _: () = {
     assert!(offset_of!(DecodeParams, stride_block) == 616);
     assert!(offset_of!(DecodeParams, num_items) == 640);
     assert!(offset_of!(DecodeParams, group_by) == 672);
+    assert!(offset_of!(DecodeParams, masks) == 680);
     assert!(size_of::<PrefillItem>() == 48 && align_of::<PrefillItem>() == 16);
     assert!(size_of::<PrefillParams>() == 512 && align_of::<PrefillParams>() == 64);
     assert!(offset_of!(PrefillParams, queries) == 256);

@@ -27,6 +27,11 @@ impl Tile {
     /// Few rows, in few registers: for packs of no more, and for decode beside prefill.
     pub const LEAN: Self = Self { m: 8, n: 16 };
 
+    /// The one whose packs may have masks.
+    pub const MASKED: Self = Self { m: 64, n: 64 };
+    /// Largest head dimension at which they may: beyond, registers are short.
+    pub const MASKED_DIM: u32 = 128;
+
     /// KV heads that a CTA takes together: 4 for tiles 16 x 16 and 8 x 16, else 1.
     pub fn heads_together(&self) -> u32 {
         if self.m <= 16 && self.n == 16 { 4 } else { 1 }
@@ -119,6 +124,23 @@ pub struct PackTask {
     pub slot_begin: u32,
     /// Index into [`PlanArrays::tiles`].
     pub tile: u32,
+    /// First entry in [`PlanArrays::masks`], where some of its tokens are of some of its queries alone: for each tile of
+    /// tokens what each query sees, a bit a token from the lowest on, and behind these what some query sees. Such a pack
+    /// has tile [`Tile::MASKED`], and all its queries see a token of its first tile.
+    pub masks: Option<u32>,
+}
+
+impl PackTask {
+    /// Entries in [`PlanArrays::masks`] of a pack that has any.
+    pub(crate) fn mask_words(&self) -> usize {
+        self.kv_tokens.div_ceil(Tile::MASKED.n) as usize * (self.num_queries as usize + 1)
+    }
+
+    /// The mask of all tokens of a tile.
+    pub(crate) fn tokens_of_tile(&self, tile: u32) -> u64 {
+        let left = self.kv_tokens.saturating_sub(tile * Tile::MASKED.n);
+        if left >= Tile::MASKED.n { u64::MAX } else { (1 << left) - 1 }
+    }
 }
 
 /// One merge launch: each row joins partials of one query, in order, on a CTA of its own.
@@ -286,6 +308,8 @@ pub struct PlanArrays<'a> {
     pub query_index: &'a [u32],
     /// KV block numbers of the packs and of the prefill tasks, in runs.
     pub block_ids: &'a [u32],
+    /// What the queries of packs see, where not all see all.
+    pub masks: &'a [u64],
     /// Where each query's run in `merge_slots` begins; one entry more than there are queries.
     pub merge_offsets: &'a [u32],
     /// Slots of each query, in merge order. Each slot below `num_slots` occurs once, at its own query.

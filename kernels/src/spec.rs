@@ -105,6 +105,16 @@ pub enum Groups {
     Any,
 }
 
+/// What the queries of a decode kernel's packs see of their tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sight {
+    /// All of them.
+    #[default]
+    Whole,
+    /// In some packs what masks say ([`crate::PackTask::masks`]).
+    Masked,
+}
+
 /// One decode kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KernelSpec {
@@ -126,6 +136,8 @@ pub struct KernelSpec {
     pub copies: Copies,
     /// Groups of query heads that it takes.
     pub groups: Groups,
+    /// What the queries of its packs see.
+    pub sight: Sight,
     /// CTAs that are to share an SM.
     pub ctas_per_sm: u32,
     /// Ring stages, or 0 to take as many as fit.
@@ -160,6 +172,7 @@ impl KernelSpec {
             beside_prefill: false,
             copies: Copies::Bulk,
             groups: Groups::PowersOfTwo,
+            sight: Sight::default(),
             ctas_per_sm,
             stages: 0,
             defines: Vec::new(),
@@ -237,7 +250,7 @@ impl KernelSpec {
     fn scratch_bytes(&self, stages: u32) -> u32 {
         let barriers = stages * 16 + 64;
         let orders = 2 * 176;
-        let info = 32 + self.rows() * 16;
+        let info = if self.sight == Sight::Masked { 48 } else { 32 } + self.rows() * 16;
         let exchange = self.consumer_warps() * 16 * 8;
         let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
@@ -295,6 +308,12 @@ impl KernelSpec {
                 "a tile of {m}x{n} at head dimension {d}: its registers spill"
             )));
         }
+        if self.sight == Sight::Masked && (self.head_dim > Tile::MASKED_DIM || !self.tiles.contains(&Tile::MASKED)) {
+            return Err(KernelError::Unsupported(format!(
+                "masks with tiles {:?} at head dimension {}",
+                self.tiles, self.head_dim
+            )));
+        }
         if self.beside_prefill && self.head_dim > 128 {
             return Err(KernelError::Unsupported(format!("decode beside prefill at head dimension {}", self.head_dim)));
         }
@@ -331,6 +350,7 @@ impl KernelSpec {
             format!("-DPS_BESIDE={}", u32::from(self.beside_prefill)),
             format!("-DPS_FOLDS={}", self.folds as u32),
             format!("-DPS_ANY_GROUP={}", u32::from(self.groups == Groups::Any)),
+            format!("-DPS_MASKS={}", u32::from(self.sight == Sight::Masked)),
             format!("-DPS_WARPS={}", self.consumer_warps()),
             format!("-DPS_STAGES={}", self.stages_on(arch)?),
             format!("-DPS_TOKENS={}", self.tokens()),

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use kernels::{
     Arch, CompiledKernel, Compiler, Copies, Dtype, Folds, Groups, HybridSpec, KernelError, KernelSpec, PrefillSpec,
-    Roles, Tile, nvrtc_version,
+    Roles, Sight, Tile, nvrtc_version,
 };
 
 /// Decode kernels of groups that are a power of two, and of all others.
@@ -65,7 +65,8 @@ impl Build {
         match self {
             Self::Decode(s) => {
                 let of = if s.beside_prefill { "beside prefill" } else { "decode" };
-                format!("{of} {} {:?} fused {} copies {:?}", s.head_dim, s.dtype, s.fused, s.copies)
+                let masks = if s.sight == Sight::Masked { " masks" } else { "" };
+                format!("{of} {} {:?} fused {} copies {:?}{masks}", s.head_dim, s.dtype, s.fused, s.copies)
             }
             Self::Merge(head_dim, dtype, _) => format!("merge {head_dim} {dtype:?}"),
             Self::Prefill(s) => {
@@ -136,6 +137,10 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         }
     }
     let prefills = builds.into_iter().map(|spec| Build::Prefill(PrefillSpec { copies, ..spec }));
+    let masked = |spec: &&KernelSpec| head_dim <= Tile::MASKED_DIM && spec.tiles.contains(&Tile::MASKED);
+    let masked: Vec<KernelSpec> =
+        decodes.iter().filter(masked).map(|spec| KernelSpec { sight: Sight::Masked, ..spec.clone() }).collect();
+    decodes.extend(masked);
     let of_groups = |spec: KernelSpec| GROUPS.map(|groups| KernelSpec { copies, groups, ..spec.clone() });
     let decodes = decodes.into_iter().flat_map(of_groups);
     prefills.chain(decodes.filter(|spec| spec.check().is_ok()).map(Build::Decode)).chain(hybrids).collect()

@@ -209,6 +209,7 @@ fn lower(packs: Vec<Pack>, shape: &DecodeShape, knobs: &Knobs, out: &mut OwnedPl
             kv_tokens: pack.blocks.len() as u32 * shape.block_size,
             slot_begin: out.num_slots,
             tile: tile_index as u32,
+            masks: None,
         });
         for (i, &q) in pack.queries.iter().enumerate() {
             slots[q as usize].push(out.num_slots + i as u32);

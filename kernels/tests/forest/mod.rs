@@ -3,6 +3,8 @@
 
 pub(crate) mod launches;
 
+use std::ops::Range;
+
 use kernels::{DecodeShape, PackTask, PlanArrays, Tile};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -15,6 +17,7 @@ pub(crate) struct Forest {
     packs: Vec<PackTask>,
     query_index: Vec<u32>,
     block_ids: Vec<u32>,
+    masks: Vec<u64>,
     merge_offsets: Vec<u32>,
     merge_slots: Vec<u32>,
     num_slots: u32,
@@ -81,6 +84,9 @@ impl Forest {
                 self.paths[q as usize].push((block, filled));
             }
         }
+        if !leaf && !blocks.is_empty() && self.may_mask(shape, queries) && rng.random_range(0..3) == 0 {
+            return self.subtree(rng, shape, queries, &blocks, free, depth);
+        }
         let hand_down = !leaf && rng.random_range(0..3) == 0;
         if !hand_down {
             self.emit(rng, shape, queries, &blocks);
@@ -115,6 +121,75 @@ impl Forest {
         }
     }
 
+    /// Whether one pack can hold these queries with all that lies below them.
+    fn may_mask(&self, shape: &DecodeShape, queries: &[u32]) -> bool {
+        let fits = queries.len() as u32 * shape.group() <= Tile::MASKED.m && shape.head_dim <= Tile::MASKED_DIM;
+        fits && self.tiles.contains(&Tile::MASKED)
+    }
+
+    /// One pack for `blocks`, which all of its queries have, and everything below, behind the first block in any order.
+    fn subtree(
+        &mut self,
+        rng: &mut StdRng,
+        shape: &DecodeShape,
+        queries: &[u32],
+        blocks: &[(u32, u32)],
+        free: &mut Vec<u32>,
+        depth: u32,
+    ) {
+        let all = 0..queries.len();
+        let mut parts: Vec<(u32, u32, Range<usize>)> = blocks.iter().map(|b| (b.0, b.1, all.clone())).collect();
+        self.below(rng, shape, queries, all, free, depth + 1, &mut parts);
+        parts[1..].shuffle(rng);
+        let tile = self.tiles.iter().position(|tile| *tile == Tile::MASKED).unwrap() as u32;
+        let bs = shape.block_size;
+        let listed: Vec<(u32, u32)> = parts.iter().map(|part| (part.0, bs)).collect();
+        self.push(tile, queries, &listed);
+        let tokens = bs * parts.len() as u32;
+        self.packs.last_mut().unwrap().masks = Some(self.masks.len() as u32);
+        for first in (0..tokens).step_by(Tile::MASKED.n as usize) {
+            let mut seen = vec![0_u64; queries.len() + 1];
+            for token in first..tokens.min(first + Tile::MASKED.n) {
+                let (_, filled, of) = &parts[(token / bs) as usize];
+                if token % bs < *filled {
+                    of.clone().chain([queries.len()]).for_each(|query| seen[query] |= 1 << (token - first));
+                }
+            }
+            self.masks.extend(seen);
+        }
+    }
+
+    /// The children of a node as blocks with their tokens and the queries that have them, by places in the pack.
+    #[allow(clippy::too_many_arguments)]
+    fn below(
+        &mut self,
+        rng: &mut StdRng,
+        shape: &DecodeShape,
+        queries: &[u32],
+        of: Range<usize>,
+        free: &mut Vec<u32>,
+        depth: u32,
+        parts: &mut Vec<(u32, u32, Range<usize>)>,
+    ) {
+        let mut begin = of.start;
+        while begin < of.end {
+            let child = begin..begin + rng.random_range(1..=of.end - begin);
+            begin = child.end;
+            let (bs, leaf) = (shape.block_size, child.len() == 1 || depth == 3);
+            let tokens = rng.random_range(0..=90);
+            let tokens = if leaf { tokens } else { tokens / bs * bs };
+            for at in (0..tokens).step_by(bs as usize) {
+                let (Some(block), filled) = (free.pop(), bs.min(tokens - at)) else { break };
+                self.filled[block as usize] = filled;
+                parts.push((block, filled, child.clone()));
+                child.clone().for_each(|q| self.paths[queries[q] as usize].push((block, filled)));
+            }
+            if !leaf {
+                self.below(rng, shape, queries, child, free, depth + 1, parts);
+            }
+        }
+    }
+
     fn push(&mut self, tile: u32, queries: &[u32], blocks: &[(u32, u32)]) {
         self.packs.push(PackTask {
             query_begin: self.query_index.len() as u32,
@@ -123,6 +198,7 @@ impl Forest {
             kv_tokens: blocks.iter().map(|b| b.1).sum(),
             slot_begin: self.num_slots,
             tile,
+            masks: None,
         });
         for (i, &q) in queries.iter().enumerate() {
             self.slots[q as usize].push(self.num_slots + i as u32);
@@ -149,6 +225,7 @@ impl Forest {
             packs: &self.packs,
             query_index: &self.query_index,
             block_ids: &self.block_ids,
+            masks: &self.masks,
             merge_offsets: &self.merge_offsets,
             merge_slots: &self.merge_slots,
             num_queries: self.num_queries(),

@@ -67,6 +67,7 @@ impl Lowered {
             packs: &self.packs,
             query_index: &self.query_index,
             block_ids: &self.block_ids,
+            masks: &[],
             merge_offsets: &self.merge_offsets,
             merge_slots: &self.merge_slots,
             num_queries: self.merge_offsets.len() as u32 - 1,
@@ -254,6 +255,7 @@ impl Lowering<'_> {
                 kv_tokens: pack.tokens.0 as u32,
                 slot_begin: pack.slots_begin,
                 tile: lowered.tiles.iter().position(|other| *other == tile).unwrap_or(0) as u32,
+                masks: None,
             });
         }
         Ok(packs)
