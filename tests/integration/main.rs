@@ -51,6 +51,7 @@ mod shown;
 mod simulation;
 mod soak;
 #[cfg(unix)]
+mod subtrees;
 mod sweeps;
 mod traces;
 mod window;

@@ -134,7 +134,14 @@ pub(super) fn batch_fits(plan: &LaunchPlan, batch: &BatchSpec) -> Fits {
     for (position, pack) in plan.packs.iter().enumerate() {
         let queries = &plan.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize];
         let tokens = u64::from(pack.blocks_end - pack.blocks_begin) * u64::from(batch.shape.block_size);
-        if pack.tokens.0 > tokens || !queries.iter().all(|&query| u64::from(pack.blocks_end) <= blocks(query)) {
+        let below =
+            || queries.iter().map(|&query| blocks(query).saturating_sub(u64::from(pack.blocks_end))).sum::<u64>();
+        let most = if pack.is_subtree(batch.shape.block_size) {
+            tokens + below() * u64::from(batch.shape.block_size)
+        } else {
+            tokens
+        };
+        if pack.tokens.0 > most || !queries.iter().all(|&query| u64::from(pack.blocks_end) <= blocks(query)) {
             return Err(format!("pack {position} reaches past its requests"));
         }
     }

@@ -73,9 +73,11 @@ pub(super) fn plan_row(
     let mut partials: Vec<Partial> = slots
         .iter()
         .map(|slot| match owners.pack(*slot) {
-            Some(pack) if owners.plan.queries[*slot as usize] == query => {
-                stored(partial(batch, owners.plan, pack, kv, &q), owners.forms[*slot as usize], batch.shape.dtype)
-            }
+            Some(pack) if owners.plan.queries[*slot as usize] == query => stored(
+                partial(batch, (owners.plan, query), pack, kv, &q),
+                owners.forms[*slot as usize],
+                batch.shape.dtype,
+            ),
             // Somebody else's slot, or nobody's: what a kernel would read there is garbage.
             _ => garbage(head_dim),
         })
@@ -165,8 +167,20 @@ fn prefill_partials(
 }
 
 /// The partial of one query row over one pack. Blocks come from the pack's first query, as on the
-/// GPU, so a pack whose queries do not share them gives a wrong result here too.
-fn partial(batch: &Batch, plan: &LaunchPlan, pack: &PlannedPack, kv: &HeadKv, q: &[f32]) -> Partial {
+/// GPU, so a pack whose queries do not share them gives a wrong result here too. In a subtree pack a row sees what
+/// is its own, here in the order of its tokens.
+fn partial(
+    batch: &Batch,
+    (plan, query): (&LaunchPlan, QueryIdx),
+    pack: &PlannedPack,
+    kv: &HeadKv,
+    q: &[f32],
+) -> Partial {
+    if pack.is_subtree(batch.shape.block_size) {
+        let begin = pack.blocks_begin * batch.shape.block_size;
+        let kv_end = batch.request(query).kv.0 as u32;
+        return run(batch, batch.tables().row(query), begin..kv_end, pack.tile.n, kv, q);
+    }
     let first_query = plan.queries[pack.slots_begin as usize];
     let blocks = &batch.tables().row(first_query)[pack.blocks_begin as usize..pack.blocks_end as usize];
     run(batch, blocks, 0..pack.tokens.0 as u32, pack.tile.n, kv, q)

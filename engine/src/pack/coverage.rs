@@ -1,14 +1,15 @@
 //! Proof that packs compute each (query, token) exactly once.
 
 use crate::error::{Error, Result};
-use crate::pack::{Pack, Packing};
+use crate::pack::{Pack, Packing, SubtreeLayout};
 use crate::units::{QueryIdx, Tokens};
 use crate::workload::Batch;
 
 /// Checks a packing against the batch, in time linear in packs, queries and shared blocks:
 ///
 /// * the KV ranges of each query's packs follow one another from its first to its last token;
-/// * all queries of a pack have the same physical blocks in the pack's range.
+/// * all queries of a pack have the same physical blocks in the pack's range;
+/// * a subtree pack goes through all blocks below that, each once.
 ///
 /// # Errors
 /// [`Error::Plan`] naming the query or pack and the tokens.
@@ -22,7 +23,12 @@ pub fn coverage(batch: &Batch, packing: &Packing) -> Result<()> {
         }
         same_blocks(batch, position, pack, queries)?;
         let begin = u64::from(pack.blocks_begin) * block;
-        of_query.extend(queries.iter().map(|query| (*query, begin, begin + pack.tokens.0)));
+        if pack.is_subtree(batch.shape.block_size) {
+            subtree_tokens(batch, position, pack, queries)?;
+            of_query.extend(queries.iter().map(|query| (*query, begin, batch.request(*query).kv.0)));
+        } else {
+            of_query.extend(queries.iter().map(|query| (*query, begin, begin + pack.tokens.0)));
+        }
     }
     of_query.sort_unstable();
     let mut ranges = of_query.iter().peekable();
@@ -45,6 +51,14 @@ pub fn coverage(batch: &Batch, packing: &Packing) -> Result<()> {
         Some((query, ..)) => wrong(format!("query {} is packed but does not decode", query.0)),
         None => Ok(()),
     }
+}
+
+fn subtree_tokens(batch: &Batch, position: usize, pack: &Pack, queries: &[QueryIdx]) -> Result<()> {
+    let layout = SubtreeLayout::of(batch, pack.blocks_begin..pack.blocks_end, queries);
+    if pack.tokens != layout.tokens() {
+        return wrong(format!("pack {position} goes through {} tokens of {}", pack.tokens, layout.tokens()));
+    }
+    Ok(())
 }
 
 fn same_blocks(batch: &Batch, position: usize, pack: &Pack, queries: &[QueryIdx]) -> Result<()> {
@@ -90,6 +104,16 @@ mod tests {
     #[test]
     fn a_right_packing_is_proved() {
         judge(&[pack(0, 2, 0..1, 16), pack(0, 1, 1..3, 24), pack(1, 1, 1..3, 24)]).unwrap();
+    }
+
+    #[test]
+    fn a_subtree_pack_has_all_that_is_below_it() {
+        // One block that both share and two of each, the last of them half full.
+        judge(&[pack(0, 2, 0..1, 5 * 16)]).unwrap();
+        let error = judge(&[pack(0, 2, 0..1, 4 * 16)]).unwrap_err().to_string();
+        assert!(error.contains("goes through 64 tokens of 80"), "{error}");
+        let error = judge(&[pack(0, 2, 0..1, 5 * 16), pack(0, 1, 1..3, 24)]).unwrap_err().to_string();
+        assert!(error.contains("query 0: tokens up to 40 are computed, the next pack begins at 16"), "{error}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod price;
 mod query_centric;
 mod relay;
 mod splits;
+mod subtree;
 #[cfg(test)]
 pub(crate) mod testing;
 mod types;
@@ -26,6 +27,7 @@ mod vllm_cascade;
 
 pub use coverage::coverage;
 pub use splits::{Waves, cut_for_queue, cut_into, cut_rows};
+pub use subtree::SubtreeLayout;
 pub use types::{
     CtaOrder, Forced, Imposed, MergeShape, Moved, Pack, PackInput, PackOptions, Packing, Phase, Scheduler,
 };

@@ -13,6 +13,9 @@ use crate::workload::{Batch, PartialForm, PrefixTree};
 ///
 /// The blocks are `blocks_begin..blocks_end` of the block-table row of any of its queries: they
 /// share that run, so the row of the first one serves.
+///
+/// A *subtree pack* goes on from there to the end of each of its queries: its CTA reads every node below that some of
+/// them have once, and a mask keeps each query to its own. Its tokens are then those of all these blocks, filled or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pack {
     /// The deepest tree node whose tokens it holds.
@@ -25,7 +28,7 @@ pub struct Pack {
     pub blocks_begin: u32,
     /// Past the last block.
     pub blocks_end: u32,
-    /// KV tokens; less than blocks × block size where the last block is partly filled.
+    /// KV tokens; less than blocks × block size where the last block is partly filled, more in a subtree pack.
     pub tokens: Tokens,
 }
 
@@ -33,6 +36,11 @@ impl Pack {
     /// Number of KV blocks.
     pub fn block_count(&self) -> u32 {
         self.blocks_end - self.blocks_begin
+    }
+
+    /// Whether it is a subtree pack.
+    pub fn is_subtree(&self, block_size: u32) -> bool {
+        self.tokens.0 > u64::from(self.block_count()) * u64::from(block_size)
     }
 
     /// Query rows at group size `group`.

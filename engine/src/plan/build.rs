@@ -12,7 +12,7 @@
 
 use crate::decision::{BY_HAND, Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::{Error, Result};
-use crate::pack::{CtaOrder, Imposed, Pack, PackInput, Packing, Phase};
+use crate::pack::{CtaOrder, Imposed, Pack, PackInput, Packing, Phase, SubtreeLayout};
 use crate::plan::imposed::imposed_launches;
 use crate::plan::queue;
 use crate::plan::{Launch, LaunchKind, LaunchPlan, MergePlan, PlannedPack, PrefillPlan, Strategy};
@@ -192,6 +192,10 @@ fn tile_of(input: &PackInput<'_>, pack: &Pack, phase: Option<&Phase>, rule: Tile
     if let (Some(tile), None) = (own, input.fixed_tile) {
         let reason = "the system has one tile for this phase";
         return Tiled { tile, others: Vec::new(), rows, folded, reason, from_tokens: None };
+    }
+    if pack.is_subtree(input.batch.shape.block_size) {
+        let reason = "the masks of a subtree are for this tile";
+        return Tiled { tile: SubtreeLayout::TILE, others: Vec::new(), rows, folded, reason, from_tokens: None };
     }
     let choice = tile::select(input.tiles, rule, rows, pack.tokens);
     let others = match (input.explain, rule) {

@@ -226,7 +226,8 @@ fn loads(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> Vec<Load
     // Workers hold every tile of the plan.
     let per_sm = times.iter().map(|(_, time)| time.per_sm).fold(f64::INFINITY, f64::min);
     let load = |pack: &PlannedPack| {
-        let first: f64 = nodes_of(input, pack).map(|(node, blocks)| f64::from(blocks) * unread[node.at()]).sum();
+        let shared: f64 = nodes_of(input, pack).map(|(node, blocks)| f64::from(blocks) * unread[node.at()]).sum();
+        let first = shared + blocks_below(input, pack);
         let bytes = first * block + f64::from(pack.queries_len) * slot;
         let (cta, ctas) = times.iter().find(|(tile, _)| *tile == pack.tile).map_or((0.0, 0), |(_, time)| {
             (time.cta(pack.tokens.as_f64(), per_sm), shape.kv_heads.div_ceil(time.heads))
@@ -257,6 +258,13 @@ fn readers(input: &PackInput<'_>, packs: &[PlannedPack]) -> Vec<u64> {
         }
     }
     readers
+}
+
+/// The blocks of a subtree pack below its node, which no other pack reads.
+fn blocks_below(input: &PackInput<'_>, pack: &PlannedPack) -> f64 {
+    let block_size = input.batch.shape.block_size;
+    let shared = f64::from(pack.blocks_end - pack.blocks_begin);
+    if pack.is_subtree(block_size) { pack.tokens.as_f64() / f64::from(block_size) - shared } else { 0.0 }
 }
 
 /// The nodes that a pack covers, from its last one up, with how many blocks of each.

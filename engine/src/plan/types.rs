@@ -132,12 +132,19 @@ pub struct PlannedPack {
     pub blocks_begin: u32,
     /// Past the last block.
     pub blocks_end: u32,
-    /// KV tokens.
+    /// KV tokens that its CTA goes through; more than its blocks have in a subtree pack ([`crate::pack::Pack`]).
     pub tokens: Tokens,
     /// Tile that computes it.
     pub tile: Tile,
     /// KV heads that a CTA of this tile computes side by side.
     pub heads: u32,
+}
+
+impl PlannedPack {
+    /// Whether it goes on below its node ([`crate::pack::Pack`]).
+    pub fn is_subtree(&self, block_size: u32) -> bool {
+        self.tokens.0 > u64::from(self.blocks_end - self.blocks_begin) * u64::from(block_size)
+    }
 }
 
 /// What the CTAs of a launch do.
@@ -339,7 +346,8 @@ impl LaunchPlan {
         self.packs.iter().enumerate().flat_map(slots).collect()
     }
 
-    /// The nodes that a pack reads, from its own up, with the KV tokens of its requests that it reads of each.
+    /// The nodes that a pack reads, from its own up and then those below it, with the KV tokens of its requests that it
+    /// reads of each.
     pub fn reach<'a>(
         &self,
         pack: &PlannedPack,
@@ -347,16 +355,23 @@ impl LaunchPlan {
     ) -> impl Iterator<Item = (NodeIdx, Range<u64>)> + use<'a> {
         let block = u64::from(self.shape.block_size);
         let begin = u64::from(pack.blocks_begin) * block;
-        let end = begin + pack.tokens.0;
+        let subtree = pack.is_subtree(self.shape.block_size);
+        let end = if subtree { u64::from(pack.blocks_end) * block } else { begin + pack.tokens.0 };
+        let below = self.below(pack, tree).into_iter().map(move |idx| {
+            let node = tree.node(idx);
+            let first = u64::from(node.blocks.start) * block;
+            (idx, first..first + node.tokens.0)
+        });
         let mut at = Some(pack.node);
-        from_fn(move || {
+        let up = from_fn(move || {
             let idx = at?;
             let node = tree.node(idx);
             let first = u64::from(node.blocks.start) * block;
             at = node.parent.filter(|_| first > begin);
             let from = first.max(begin);
             Some((idx, from..(first + node.tokens.0).min(end).max(from)))
-        })
+        });
+        up.chain(below)
     }
 
     /// How many times each pack's KV is read per KV head: once, or by each query head of the group
@@ -393,7 +408,10 @@ impl LaunchPlan {
 
     /// Queries of a pack.
     pub fn queries_of(&self, pack: PackIdx) -> &[QueryIdx] {
-        let pack = &self.packs[pack.at()];
+        self.queries_in(&self.packs[pack.at()])
+    }
+
+    fn queries_in(&self, pack: &PlannedPack) -> &[QueryIdx] {
         &self.queries[pack.slots_begin as usize..(pack.slots_begin + pack.queries_len) as usize]
     }
 
@@ -406,6 +424,17 @@ impl LaunchPlan {
     pub fn tasks_of(&self, launch: &Launch) -> &[PrefillTask] {
         let (begin, end) = launch.kind.tasks();
         &self.prefill.tasks[begin as usize..end as usize]
+    }
+
+    /// How many packs go on below their nodes.
+    pub fn subtree_packs(&self) -> u64 {
+        self.packs.iter().filter(|pack| pack.is_subtree(self.shape.block_size)).count() as u64
+    }
+
+    /// The nodes below its own that a pack reads; none but of a subtree pack.
+    pub fn below(&self, pack: &PlannedPack, tree: &PrefixTree) -> Vec<NodeIdx> {
+        let subtree = pack.is_subtree(self.shape.block_size);
+        if subtree { tree.below(pack.node, self.queries_in(pack)) } else { Vec::new() }
     }
 
     /// KV tokens read per KV head, re-reads counted.

@@ -443,6 +443,7 @@ impl LiveBatch {
                 above.end = above.end.max(end);
             }
         }
+        tree.find_places(self.rows.len());
         self.tree = tree;
     }
 

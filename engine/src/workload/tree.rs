@@ -47,6 +47,8 @@ pub struct PrefixTree {
     pub roots: Vec<NodeIdx>,
     /// Requests in depth-first order.
     pub order: Vec<QueryIdx>,
+    /// Place of each request of the batch in [`Self::order`]; past its end for one that does not decode.
+    pub places: Vec<u32>,
     /// Children of all nodes, one node after another.
     pub child_list: Vec<NodeIdx>,
 }
@@ -67,6 +69,43 @@ impl PrefixTree {
     pub fn children(&self, node: NodeIdx) -> &[NodeIdx] {
         let range = &self.nodes[node.at()].children;
         &self.child_list[range.start as usize..range.end as usize]
+    }
+
+    /// Finds the places of so many requests.
+    pub(super) fn find_places(&mut self, requests: usize) {
+        self.places = vec![u32::MAX; requests];
+        for (place, query) in (0..).zip(&self.order) {
+            self.places[query.at()] = place;
+        }
+    }
+
+    /// The child of a node that the request at a place of [`Self::order`] goes through, unless it ends at the node.
+    fn child_at(&self, node: NodeIdx, place: u32) -> Option<NodeIdx> {
+        let of = self.node(node);
+        if place < of.queries.start + of.ending || place >= of.queries.end {
+            return None;
+        }
+        let children = self.children(node);
+        let after = children.partition_point(|child| self.node(*child).queries.start <= place);
+        children.get(after.checked_sub(1)?).copied()
+    }
+
+    /// The nodes below a node that some of its requests go through, depth first.
+    pub fn below(&self, node: NodeIdx, queries: &[QueryIdx]) -> Vec<NodeIdx> {
+        let mut places: Vec<u32> = queries.iter().filter_map(|query| self.places.get(query.at())).copied().collect();
+        places.sort_unstable();
+        let mut below: Vec<NodeIdx> = Vec::new();
+        for place in places {
+            let mut at = node;
+            while let Some(child) = self.child_at(at, place) {
+                // Depth first, so what was not met yet has a larger number.
+                if below.last().is_none_or(|last| *last < child) {
+                    below.push(child);
+                }
+                at = child;
+            }
+        }
+        below
     }
 
     /// KV tokens of all nodes, each counted once: the least that any plan reads.

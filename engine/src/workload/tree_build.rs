@@ -215,6 +215,7 @@ impl Growing<'_> {
             nodes: Vec::with_capacity(self.drafts.len()),
             roots: Vec::new(),
             order: Vec::with_capacity(self.batch.requests().len()),
+            places: Vec::new(),
             child_list: Vec::with_capacity(self.drafts.len()),
         };
         // (draft, parent node or NONE, position in the parent's child list)
@@ -251,6 +252,7 @@ impl Growing<'_> {
                 above.end = above.end.max(end);
             }
         }
+        tree.find_places(self.batch.requests().len());
         tree
     }
 

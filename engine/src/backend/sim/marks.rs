@@ -30,6 +30,10 @@ pub(super) fn part<A: Borrow<Alike>>(model: &CostModel<'_>, plan: &LaunchPlan, a
             all += from_hbm;
             if kernels && ((few_rows && has_partials) || (class.once && reads_little)) {
                 marked += from_hbm;
+            } else if kernels && reads_little && pack.is_subtree(plan.shape.block_size) {
+                // What lies below no other pack reads; what is shared is not marked.
+                let shared = f64::from((pack.blocks_end - pack.blocks_begin) * plan.shape.block_size);
+                marked += (pack.tokens.as_f64() - shared).min(from_hbm);
             }
         }
     }

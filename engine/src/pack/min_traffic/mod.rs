@@ -1,6 +1,6 @@
 //! `min-traffic`: the packs that move the fewest bytes, by exact search over the prefix tree.
 //!
-//! **What is searched.** Every packing that a kernel can run: a pack is any set of at most M queries
+//! **What is searched.** Every packing whose packs read what all of their queries share: a pack is any set of at most M queries
 //! (`M = max rows / g`) with any run of blocks that all of them share, and each (query, token) is in
 //! one pack. Its bytes are those of `metrics::traffic`:
 //!
@@ -44,8 +44,8 @@
 //! apart, they waste 4 · 15/16 readings of 1 MiB, 3.9 MB; pooled they waste 12/16, 0.8 MB, and pay
 //! 4 slots of 41,216 B, 0.2 MB. So they are pooled.
 //!
-//! `min-time` searches the same packings at prices in time too, and cuts what would be the last to end;
-//! see [`time`].
+//! `min-time` searches the same packings at prices in time too, cuts what would be the last to end, and takes along what
+//! is short below shared packs; see [`time`] and [`subtrees`].
 
 #[cfg(test)]
 mod brute;
@@ -54,6 +54,7 @@ mod lanes;
 mod narrow;
 mod search;
 mod sizes;
+mod subtrees;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -78,7 +79,7 @@ impl Scheduler for MinTraffic {
     }
 
     fn about(&self) -> &'static str {
-        "Ours: the packs that move the fewest bytes of all that a kernel can run, by exact search over the tree; no split for time."
+        "Ours: of all packs whose queries share every token the ones that move the fewest bytes, by exact search over the tree; no split for time."
     }
 
     /// A leaf is read the same number of times in all packings, so its length decides nothing.

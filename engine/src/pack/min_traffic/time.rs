@@ -25,6 +25,8 @@
 //!
 //! **Tiles.** Packs of few tokens are cut by queries to the flattest tile where that makes T smaller ([`narrowed`]).
 //!
+//! **Subtrees.** Each cut that is priced as a run is priced with subtree packs too ([`with_subtrees`]).
+//!
 //! **Order.** Longest first, so that what starts last is short; of equals the widest first, since what
 //! ends last merges its queries.
 //!
@@ -40,6 +42,7 @@ use crate::error::Result;
 use crate::pack::min_traffic::lanes::{Again, Lanes, Limit, Makespan};
 use crate::pack::min_traffic::narrow::narrowed;
 use crate::pack::min_traffic::search::Price;
+use crate::pack::min_traffic::subtrees::with_subtrees;
 use crate::pack::min_traffic::{searched, without_partials};
 use crate::pack::splits::push_pieces;
 use crate::pack::{Pack, PackInput, Packing, Scheduler, price as bytes};
@@ -75,7 +78,7 @@ impl Scheduler for MinTime {
     }
 
     fn about(&self) -> &'static str {
-        "Ours: min-traffic's search with L2 priced in, then cut and put in order for the least makespan: by a closed form, and by pricing its best as runs."
+        "Ours: min-traffic's search with L2 priced in, then cut and put in order for the least makespan: by a closed form, and by pricing its best as runs, with CTAs for whole subtrees where their leaves are short."
     }
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
@@ -106,7 +109,9 @@ impl Scheduler for MinTime {
             if packs > PRICED && !packings.is_empty() {
                 break;
             }
+            let subtrees = with_subtrees(input, &packing);
             packings.push(packing);
+            packings.extend(subtrees);
         }
         Ok(packings)
     }

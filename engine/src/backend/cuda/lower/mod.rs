@@ -20,7 +20,7 @@ use kernels::{
 use crate::backend::cuda::lower::tasks::{Gathered, Rows};
 use crate::capture::Warning;
 use crate::error::{Error, Result};
-use crate::pack::CtaOrder;
+use crate::pack::{CtaOrder, SubtreeLayout};
 use crate::plan::{Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, MergeRound, PlannedPack, Strategy};
 use crate::tile::Tile;
 use crate::units::PackIdx;
@@ -45,6 +45,7 @@ pub(super) struct Lowered {
     packs: Vec<PackTask>,
     query_index: Vec<u32>,
     block_ids: Vec<u32>,
+    masks: Vec<u64>,
     merge_offsets: Vec<u32>,
     merge_slots: Vec<u32>,
     tasks: Vec<PrefillTask>,
@@ -67,7 +68,7 @@ impl Lowered {
             packs: &self.packs,
             query_index: &self.query_index,
             block_ids: &self.block_ids,
-            masks: &[],
+            masks: &self.masks,
             merge_offsets: &self.merge_offsets,
             merge_slots: &self.merge_slots,
             num_queries: self.merge_offsets.len() as u32 - 1,
@@ -244,7 +245,7 @@ impl Lowering<'_> {
         for (place, index) in (launch.packs_begin..launch.packs_end).zip(self.plan.packs_of(launch)) {
             let pack = self.plan.pack(*index);
             let tile = self.kernels[&pack.tile];
-            let block_begin = self.blocks_of(*index)?;
+            let (block_begin, masks) = self.blocks_and_masks(*index)?;
             let lowered = &mut self.lowered;
             packs.push(lowered.packs.len() as u32);
             lowered.place_of.push(place);
@@ -255,10 +256,31 @@ impl Lowering<'_> {
                 kv_tokens: pack.tokens.0 as u32,
                 slot_begin: pack.slots_begin,
                 tile: lowered.tiles.iter().position(|other| *other == tile).unwrap_or(0) as u32,
-                masks: None,
+                masks,
             });
         }
         Ok(packs)
+    }
+
+    /// Adds a pack's blocks to the list, and what its queries see of a subtree, and tells where both begin.
+    fn blocks_and_masks(&mut self, index: PackIdx) -> Result<(u32, Option<u32>)> {
+        let (plan, pack) = (self.plan, self.plan.pack(index));
+        if !pack.is_subtree(plan.shape.block_size) {
+            return Ok((self.blocks_of(index)?, None));
+        }
+        let layout = SubtreeLayout::of(self.batch, pack.blocks_begin..pack.blocks_end, plan.queries_of(index));
+        if layout.tokens() != pack.tokens {
+            return Err(Error::Plan(format!(
+                "pack {} goes through {} tokens of {}",
+                index.0,
+                pack.tokens,
+                layout.tokens()
+            )));
+        }
+        let begins = (self.lowered.block_ids.len() as u32, Some(self.lowered.masks.len() as u32));
+        self.lowered.block_ids.extend(layout.blocks().map(|block| block.0));
+        self.lowered.masks.extend(layout.masks());
+        Ok(begins)
     }
 
     /// Adds a pack's blocks to the list, and tells where they begin.
