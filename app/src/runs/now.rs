@@ -38,8 +38,7 @@ impl Now {
                     match decision.subject {
                         Subject::Node(node) => now.light(Some(node), decision.other),
                         Subject::Pack(pack) => {
-                            now.packs.get_mut(pack.at()).into_iter().for_each(|lit| *lit = true);
-                            now.light(shown.nodes_of_packs.get(pack.at()).copied(), None);
+                            now.light_pack(shown, pack);
                         }
                         Subject::Launch(_) | Subject::Plan => {}
                     }
@@ -50,13 +49,21 @@ impl Now {
                 let packs: Vec<_> =
                     now.slots.iter().filter_map(|doing| doing.span().and_then(|(entity, _)| entity.pack())).collect();
                 for pack in packs {
-                    now.packs.get_mut(pack.at()).into_iter().for_each(|lit| *lit = true);
-                    now.light(shown.nodes_of_packs.get(pack.at()).copied(), None);
+                    now.light_pack(shown, pack);
                 }
             }
             (Moment::Time(_), None) => {}
         }
         now
+    }
+
+    /// A pack with the nodes that it reads but for those above its own.
+    fn light_pack(&mut self, shown: &Shown, pack: PackIdx) {
+        self.packs.get_mut(pack.at()).into_iter().for_each(|lit| *lit = true);
+        self.light(shown.nodes_of_packs.get(pack.at()).copied(), None);
+        for node in shown.below_packs.get(pack.at()).into_iter().flatten() {
+            self.light(Some(*node), None);
+        }
     }
 
     fn light(&mut self, one: Option<NodeIdx>, other: Option<NodeIdx>) {

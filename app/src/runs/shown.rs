@@ -49,6 +49,8 @@ pub struct Shown {
     pub by_waste: Vec<NodeIdx>,
     /// Tree node of each pack.
     pub nodes_of_packs: Vec<NodeIdx>,
+    /// Nodes below that, of packs that go on there.
+    pub below_packs: Vec<Vec<NodeIdx>>,
     /// The first pack of each tree node.
     pub first_packs: Vec<Option<PackIdx>>,
     /// Levels of the tree nodes, for their colours.
@@ -92,8 +94,11 @@ impl Shown {
         let mut by_waste: Vec<NodeIdx> = (0..nodes.len()).map(NodeIdx::from).collect();
         by_waste.sort_by_key(|node| (Reverse(nodes[node.at()].wasted()), *node));
         let nodes_of_packs: Vec<NodeIdx> = planned.plan.packs.iter().map(|pack| pack.node).collect();
+        let below_packs: Vec<Vec<NodeIdx>> =
+            planned.plan.packs.iter().map(|pack| planned.plan.below(pack, &planned.tree)).collect();
         let mut first_packs = vec![None; nodes.len()];
-        for (at, node) in nodes_of_packs.iter().enumerate() {
+        let reads = nodes_of_packs.iter().zip(&below_packs).map(|(node, below)| std::iter::once(node).chain(below));
+        for (at, node) in reads.enumerate().flat_map(|(at, nodes)| nodes.map(move |node| (at, node))) {
             if let Some(first) = first_packs.get_mut(node.at()) {
                 first.get_or_insert(PackIdx::from(at));
             }
@@ -109,6 +114,7 @@ impl Shown {
             nodes,
             by_waste,
             nodes_of_packs,
+            below_packs,
             first_packs,
             planned,
         }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use engine::export::{HybridJson, PlanJson, PrefillJson, decisions_json, plan_json};
+use engine::plan::LaunchPlan;
 use engine::session::{self, Planned};
 use engine::units::{Bytes, Nanos, counted, grouped};
 
@@ -82,6 +83,14 @@ fn hybrid_line(hybrid: &HybridJson) -> String {
     )
 }
 
+/// How many of the packs read whole subtrees, where some do.
+fn subtrees(plan: &LaunchPlan) -> String {
+    match plan.subtree_packs() {
+        0 => String::new(),
+        count => format!(", {} of whole subtrees", grouped(count)),
+    }
+}
+
 fn text(planned: &Planned, json: &PlanJson) -> String {
     let batch = &json.batch;
     let shape = format!(
@@ -109,8 +118,9 @@ fn text(planned: &Planned, json: &PlanJson) -> String {
     say(
         "packs",
         format!(
-            "{} a KV head, {}, {}",
+            "{} a KV head{}, {}, {}",
             grouped(json.packs),
+            subtrees(&planned.plan),
             counted(json.ctas, "CTA"),
             counted(planned.plan.launches.len() as u64, "launch")
         ),

@@ -1,7 +1,7 @@
 //! What is looked at: selection, sources, and parts that are drawn again.
 
 use engine::capture::Source;
-use engine::units::{NodeIdx, PackIdx};
+use engine::units::NodeIdx;
 
 use crate::runs::shown::{Shown, Sources};
 use crate::timeline::axis::Axis;
@@ -178,8 +178,8 @@ impl App {
                 above.map_or(self.selected, Selection::Node)
             }
             (Action::Down, Selection::Node(node)) => {
-                let pack = shown.nodes_of_packs.iter().position(|of| *of == node);
-                pack.map_or(self.selected, |pack| Selection::Pack(PackIdx::from(pack)))
+                let pack = shown.first_packs.get(node.at()).copied().flatten();
+                pack.map_or(self.selected, Selection::Pack)
             }
             (Action::Down, Selection::Pack(pack)) => {
                 let Some(run) = shown.runs(self.states.timeline.sources).next() else { return self.selected };

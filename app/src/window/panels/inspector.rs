@@ -165,8 +165,9 @@ fn node_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, node: NodeIdx) {
         figure(ui, frame.tokens, "KV bytes issued", &bytes.to_string(), "derived");
     }
     if frame.selected.pack.is_none() {
-        let packs = shown.nodes_of_packs.iter().enumerate().filter(|(_, of)| **of == node);
-        let packs: Vec<usize> = packs.map(|(at, _)| at).collect();
+        let reads = shown.nodes_of_packs.iter().zip(&shown.below_packs).enumerate();
+        let of_node = reads.filter(|(_, (of, below))| **of == node || below.binary_search(&node).is_ok());
+        let packs: Vec<usize> = of_node.map(|(at, _)| at).collect();
         ui.horizontal_wrapped(|ui| {
             ui.label(RichText::new("packs").color(frame.tokens.faint));
             for at in packs.iter().take(MOST) {
@@ -189,6 +190,10 @@ fn pack_part(ui: &mut Ui, frame: &Frame<'_>, shown: &Shown, pack: PackIdx) {
     figure(ui, frame.tokens, "query rows", &format!("{rows} of {}", found.tile.m), "derived");
     figure(ui, frame.tokens, "tile", &found.tile.to_string(), "derived");
     figure(ui, frame.tokens, "KV tokens", &found.tokens.to_string(), "derived");
+    if found.is_subtree(plan.shape.block_size) {
+        let shared = u64::from(found.blocks_end - found.blocks_begin) * u64::from(plan.shape.block_size);
+        figure(ui, frame.tokens, "of these under a mask", &(found.tokens.0 - shared).to_string(), "derived");
+    }
     figure(
         ui,
         frame.tokens,

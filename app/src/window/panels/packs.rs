@@ -262,7 +262,13 @@ fn pack_row(mut row: egui_extras::TableRow<'_, '_>, frame: &Frame<'_>, shown: &S
         ui.painter().rect_filled(rect, 2.0, frame.entity_colour(shown, Entity::Pack(PackIdx::from(at))));
         ui.label(at.to_string());
     });
-    row.col(|ui| _ = ui.label(pack.node.0.to_string()));
+    row.col(|ui| {
+        if shown.below_packs[at].is_empty() {
+            ui.label(pack.node.0.to_string());
+        } else {
+            ui.label(format!("{} ↓", pack.node.0)).on_hover_text("and every node below it that its queries have");
+        }
+    });
     row.col(|ui| _ = ui.label(pack.queries_len.to_string()));
     row.col(|ui| _ = ui.label(used.to_string()));
     row.col(|ui| _ = ui.label(pack.tile.to_string()));

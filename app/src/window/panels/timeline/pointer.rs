@@ -64,7 +64,9 @@ pub(super) fn pointer(frame: &Frame<'_>, response: &Response, blocks: &[Block<'_
 fn pack_text(shown: &Shown, pack: PackIdx) -> Option<String> {
     let found = shown.planned.plan.packs.get(pack.at())?;
     let queries = counted(u64::from(found.queries_len), "query");
-    Some(format!("pack {} · tile {} · {queries} · {} KV tokens", pack.0, found.tile, found.tokens))
+    let all = shown.planned.plan.shape.block_size;
+    let below = if found.is_subtree(all) { ", with all below its node" } else { "" };
+    Some(format!("pack {} · tile {} · {queries} · {} KV tokens{below}", pack.0, found.tile, found.tokens))
 }
 
 /// What the prefill CTA of a span computes.
