@@ -4,6 +4,7 @@
 use super::file::{Meta, SPANS_PER_CHUNK};
 use crate::capture::{Count, Counted, CounterSeries, KernelWindow, Provenance, Spans};
 use crate::decision::{Decision, Subject};
+use crate::pack::SubtreeLayout;
 use crate::plan::{CtaRole, Launch, LaunchKind, LaunchPlan, Placement};
 use crate::units::{Nanos, QueryIdx};
 use crate::workload::{BatchSpec, Limits};
@@ -34,6 +35,10 @@ pub(super) fn plan_fits(plan: &LaunchPlan) -> Fits {
             || pack.heads == 0
         {
             return Err(format!("pack {position} reaches past the queries or blocks"));
+        }
+        let masked = pack.tile == SubtreeLayout::TILE && pack.queries_len <= SubtreeLayout::TILE.m;
+        if pack.is_subtree(plan.shape.block_size) && !masked {
+            return Err(format!("pack {position} has more tokens than its blocks, and no tile with masks"));
         }
     }
     if plan.order.iter().any(|pack| u64::from(pack.0) >= packs) {

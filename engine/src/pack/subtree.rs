@@ -42,7 +42,7 @@ impl SubtreeLayout {
     /// The tile of such packs: a mask is a word of 64 bits for each tile and query.
     pub const TILE: Tile = Tile { m: 64, n: 64 };
 
-    /// Of queries that share a run of blocks, from it on to the end of each. At most 64 queries.
+    /// Of queries that share a run of blocks, from it on to the end of each. Of more than 64 the last see nothing.
     pub fn of(batch: &Batch, shared: Range<u32>, queries: &[QueryIdx]) -> Self {
         let block_size = batch.shape.block_size;
         let all = queries.iter().fold(0_u64, |all, _| all << 1 | 1);
@@ -80,7 +80,8 @@ impl SubtreeLayout {
                 let bits = (u64::MAX >> (step - count)) << begin;
                 let words = &mut masks[tile as usize * width..][..width];
                 for (query, word) in words.iter_mut().enumerate() {
-                    let sees = query == self.queries || part.seen >> query & 1 == 1;
+                    let own = part.seen.checked_shr(query as u32).unwrap_or(0) & 1 == 1;
+                    let sees = query == self.queries || own;
                     *word |= if sees { bits } else { 0 };
                 }
             }
@@ -95,7 +96,7 @@ fn below(batch: &Batch, from: u32, queries: &[QueryIdx]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     // (block before it, itself, its tokens): a partly filled block is of those that end in it alone.
     let mut known: FxHashMap<(usize, BlockIdx, u32), usize> = FxHashMap::default();
-    for (bit, query) in queries.iter().enumerate() {
+    for (bit, query) in (0..).zip(queries) {
         let kv = batch.request(*query).kv.0;
         let mut before = usize::MAX;
         for (block, place) in batch.tables().row(*query).iter().zip(0..).skip(from as usize) {
@@ -105,7 +106,7 @@ fn below(batch: &Batch, from: u32, queries: &[QueryIdx]) -> Vec<Part> {
             if part == parts.len() {
                 parts.push(Part { block: *block, tokens, seen: 0 });
             }
-            parts[part].seen |= 1 << bit;
+            parts[part].seen |= 1_u64.checked_shl(bit).unwrap_or(0);
             before = part;
         }
     }

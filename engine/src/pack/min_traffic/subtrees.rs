@@ -30,16 +30,54 @@ pub(super) fn with_subtrees(input: &PackInput<'_>, packing: &Packing) -> Option<
         return None;
     }
     let mut wide: Vec<usize> = (0..packing.packs.len()).filter(|at| packing.packs[*at].queries_len > 1).collect();
-    if wide.is_empty() {
+    let mut times = Times { input, of: FxHashMap::default() };
+    let token = times.token_along();
+    if wide.is_empty() || !packing.packs.iter().any(|pack| times.may_gain(token, pack)) {
         return None;
     }
-    let mut taking = Taking::new(input, packing);
+    let mut taking = Taking::new(input, packing, (token, times));
     // From the root down: who takes the most along comes first.
     wide.sort_by_key(|at| packing.packs[*at].blocks_begin);
     for at in wide {
         taking.consider(at);
     }
     taking.taken.iter().any(Option::is_some).then(|| taking.packing())
+}
+
+/// What packs take of the lanes.
+struct Times<'a> {
+    input: &'a PackInput<'a>,
+    /// Of packs of so many queries and tokens, ns.
+    of: FxHashMap<(u32, Tokens), f64>,
+}
+
+impl Times<'_> {
+    /// As a pack of its own, ns.
+    fn apart(&mut self, pack: &Pack) -> f64 {
+        let input = self.input;
+        *self.of.entry((pack.queries_len, pack.tokens)).or_insert_with(|| {
+            let time = lane_time(input, pack);
+            let ctas = f64::from(input.batch.shape.kv_heads.div_ceil(time.heads));
+            ctas * time.cta(pack.tokens.as_f64(), time.per_sm)
+        })
+    }
+
+    /// A token in a subtree pack, ns.
+    fn token_along(&self) -> f64 {
+        let tall = LaneTime::of(self.input.device, SubtreeLayout::TILE, &self.input.batch.shape);
+        f64::from(self.input.batch.shape.kv_heads) * tall.token(tall.per_sm)
+    }
+
+    /// Whether a pack may take less of the lanes along with another. Where none does no two do.
+    fn may_gain(&mut self, token: f64, pack: &Pack) -> bool {
+        pack.blocks_begin > 0 && token * alone(self.input, pack).as_f64() < self.apart(pack)
+    }
+}
+
+/// Tokens that a pack reads of a node that one request has.
+fn alone(input: &PackInput<'_>, pack: &Pack) -> Tokens {
+    let node = input.tree.node(pack.node);
+    if node.query_count() == 1 { pack.tokens.min(node.tokens) } else { Tokens::ZERO }
 }
 
 /// What a pack takes along.
@@ -56,14 +94,14 @@ struct Taken {
 struct Taking<'a> {
     input: &'a PackInput<'a>,
     packing: &'a Packing,
-    tall: LaneTime,
+    /// What a token takes of the lanes along with others, ns.
+    token: f64,
     /// Packs of request q are `packs[starts[q]..starts[q + 1]]`.
     starts: Vec<u32>,
     packs: Vec<u32>,
     /// How many of the queries at hand read each pack.
     readers: Vec<u32>,
-    /// What packs of so many queries and tokens take of the lanes, ns.
-    times: FxHashMap<(u32, Tokens), f64>,
+    times: Times<'a>,
     /// Whether another pack has taken it along.
     gone: Vec<bool>,
     /// Those that are subtree packs now.
@@ -71,18 +109,17 @@ struct Taking<'a> {
 }
 
 impl<'a> Taking<'a> {
-    fn new(input: &'a PackInput<'a>, packing: &'a Packing) -> Self {
+    fn new(input: &'a PackInput<'a>, packing: &'a Packing, (token, times): (f64, Times<'a>)) -> Self {
         let (starts, packs) = packs_of_requests(input, packing);
-        let tall = LaneTime::of(input.device, SubtreeLayout::TILE, &input.batch.shape);
         let count = packing.packs.len();
         Self {
             input,
             packing,
-            tall,
+            token,
             starts,
             packs,
             readers: vec![0; count],
-            times: FxHashMap::default(),
+            times,
             gone: vec![false; count],
             taken: vec![None; count],
         }
@@ -100,14 +137,13 @@ impl<'a> Taking<'a> {
         }
         let Some(behind) = self.behind(pack, queries) else { return };
         let packing = self.packing;
-        let apart: f64 = behind.iter().map(|other| self.time(&packing.packs[*other as usize])).sum();
-        let token = f64::from(shape.kv_heads) * self.tall.token(self.tall.per_sm);
+        let apart: f64 = behind.iter().map(|other| self.times.apart(&packing.packs[*other as usize])).sum();
         // Most are told by the tokens that each has alone.
-        if behind.is_empty() || token * self.tokens_alone(&behind).as_f64() >= apart {
+        if behind.is_empty() || self.token * self.tokens_alone(&behind).as_f64() >= apart {
             return;
         }
         let below = self.tokens_below(pack.node, queries);
-        let along = token * below.as_f64();
+        let along = self.token * below.as_f64();
         if along >= apart {
             return;
         }
@@ -142,12 +178,7 @@ impl<'a> Taking<'a> {
 
     /// Of what packs read the tokens of nodes that one request has.
     fn tokens_alone(&self, packs: &[u32]) -> Tokens {
-        let of = |number: &u32| {
-            let pack = &self.packing.packs[*number as usize];
-            let node = self.input.tree.node(pack.node);
-            if node.query_count() == 1 { pack.tokens.min(node.tokens) } else { Tokens::ZERO }
-        };
-        packs.iter().map(of).sum()
+        packs.iter().map(|number| alone(self.input, &self.packing.packs[*number as usize])).sum()
     }
 
     /// Tokens of the blocks below a node that some of its queries have.
@@ -155,16 +186,6 @@ impl<'a> Taking<'a> {
         let tree = self.input.tree;
         let blocks: u64 = tree.below(node, queries).iter().map(|below| tree.node(*below).blocks.len() as u64).sum();
         Tokens(blocks * u64::from(self.input.batch.shape.block_size))
-    }
-
-    /// What a pack takes of the lanes, ns.
-    fn time(&mut self, pack: &Pack) -> f64 {
-        let input = self.input;
-        *self.times.entry((pack.queries_len, pack.tokens)).or_insert_with(|| {
-            let time = lane_time(input, pack);
-            let ctas = f64::from(input.batch.shape.kv_heads.div_ceil(time.heads));
-            ctas * time.cta(pack.tokens.as_f64(), time.per_sm)
-        })
     }
 
     /// The packs that are left, the longest first.
