@@ -124,7 +124,9 @@ impl Forest {
     /// Whether one pack can hold these queries with all that lies below them.
     fn may_mask(&self, shape: &DecodeShape, queries: &[u32]) -> bool {
         let fits = queries.len() as u32 * shape.group() <= Tile::MASKED.m && shape.head_dim <= Tile::MASKED_DIM;
-        fits && self.tiles.contains(&Tile::MASKED)
+        // Others in one kernel with masks spill registers.
+        let alone = self.tiles.iter().all(|tile| [Tile::MASKED, Tile::LEAN].contains(tile));
+        fits && alone && self.tiles.contains(&Tile::MASKED)
     }
 
     /// One pack for `blocks`, which all of its queries have, and everything below, behind the first block in any order.
