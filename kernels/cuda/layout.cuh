@@ -65,6 +65,8 @@ struct TileShape {
     static constexpr int kPStride = N + 8;                              // halves per row of P
     static constexpr int kHeads = kPerWarp ? 4 : 1;                     // KV heads taken together
     static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && M == 64 && N == 64 && kDim >= 128;
+    // Whether its tasks may have tokens that only some of their queries see (masks.cuh).
+    static constexpr bool kMasked = M == 64 && N == 64 && kDim <= 128;
     // Whether the rows of Q stay in shared memory, since there are no registers for them.
     static constexpr bool kQueriesStay = kWgmma || (PS_BESIDE && PS_ANY_GROUP && M == 16 && N == 64) ||
                                          (kDim > 128 && !kLean && (kPerWarp || M == 64));
@@ -122,7 +124,7 @@ struct alignas(16) TaskInfo {
 constexpr bool kItemsMark = PS_TMA && !PS_BESIDE;
 // Whether blocks say so one by one: what all queries of a task with masks share others read too, what few have none.
 template <class S>
-constexpr bool kBlocksMark = PS_MASKS && PS_TMA && S::kM == 64;
+constexpr bool kBlocksMark = PS_MASKS && PS_TMA && S::kMasked;
 constexpr u32 kAlone = 0x80000000u;  // of an entry of `block_ids`
 
 // A task that the scout hands to the producer: which K and V to fetch.

@@ -28,39 +28,41 @@ __device__ __forceinline__ u32 masks_of(const TaskInfo& info) {
 
 template <class S>
 struct RowMasks {
-    static constexpr bool kOn = PS_MASKS && S::kM == 64 && S::kN == 64 && kDim <= 128;
-    const u64* next;  // of the tile that comes, or null
-    u32 queries;
-    u32 query[2];  // those of the two rows of this lane
-    u64 seen[2];   // by these rows, of the tile at hand
-    bool gaps;
+    static constexpr bool kOn = PS_MASKS && S::kMasked;
+    const u64* const masks;  // in no register: a parameter
+    u32 next;  // where those of the tile that comes are, plus one; 0 where there are none
+    // In one register, since all are in use: the queries of the two rows of this lane, a byte each, then the words of a tile,
+    // and `kGaps`.
+    u32 packed;
+    u64 seen[2];  // by these rows, of the tile at hand
 
     __device__ __forceinline__ RowMasks(const DecodeParams& p, const TaskInfo& info, const Position<S>& at)
-        : next(nullptr), gaps(false) {
+        : masks(p.masks - 1), next(0) {
         if constexpr (kOn) {
-            const u32 masks = masks_of(info);
-            if (masks == 0) return;
-            next = p.masks + (masks & ~kGaps) - 1;
-            gaps = masks & kGaps;
-            queries = info.num_queries;
+            const u32 own = masks_of(info);
+            if (own == 0) return;
+            next = own & ~kGaps;
+            packed = (own & kGaps) | (info.num_queries + 1) << 16;
 #pragma unroll
-            for (int r = 0; r < 2; ++r) query[r] = min(query_of_row(p, at.row() + r * 8), queries - 1);
+            for (int r = 0; r < 2; ++r) packed |= min(query_of_row(p, at.row() + r * 8), info.num_queries - 1) << (r * 8);
             // A way to HBM each otherwise, for every tile.
-            const u32 words = (info.kv_tokens + S::kTokens - 1) / S::kTokens * (queries + 1);
+            const u32 all = (info.kv_tokens + S::kTokens - 1) / S::kTokens * words();
 #pragma unroll 1
-            for (u32 i = at.thread * 16; i < words; i += kConsumers * 16) {
-                asm volatile("prefetch.global.L1 [%0];" ::"l"(next + i));
+            for (u32 i = at.thread * 16; i < all; i += kConsumers * 16) {
+                asm volatile("prefetch.global.L1 [%0];" ::"l"(masks + next + i));
             }
         }
     }
 
+    __device__ __forceinline__ u32 words() const { return packed >> 16 & 0xff; }
+
     // Asks for those of the tile that comes.
     __device__ __forceinline__ void advance() {
         if constexpr (kOn) {
-            if (next == nullptr) return;
+            if (next == 0) return;
 #pragma unroll
-            for (int r = 0; r < 2; ++r) seen[r] = load_early(next + query[r]);
-            next += queries + 1;
+            for (int r = 0; r < 2; ++r) seen[r] = load_early(masks + next + (packed >> (r * 8) & 0xff));
+            next += words();
         }
     }
 
@@ -68,7 +70,7 @@ struct RowMasks {
     __device__ __forceinline__ void hide(float (&s)[S::kTokens8][4], const Position<S>& at) const {
         if constexpr (kOn) {
             // Most tiles are of all.
-            if (next == nullptr || __all_sync(0xffffffffu, (seen[0] & seen[1]) == ~0ull)) return;
+            if (next == 0 || __all_sync(0xffffffffu, (seen[0] & seen[1]) == ~0ull)) return;
             const u32 first = (at.lane & 3) * 2;
             const u64 own[2] = {seen[0] >> first, seen[1] >> first};
 #pragma unroll
@@ -85,8 +87,8 @@ struct RowMasks {
     // before the last one that was asked for.
     __device__ __forceinline__ void clear_gaps(u32 stage, u32 before) const {
         if constexpr (kOn) {
-            if (next == nullptr || !gaps) return;
-            const u64 live = __ldg(next - 1 - before * (queries + 1));
+            if (next == 0 || !(packed & kGaps)) return;
+            const u64 live = __ldg(masks + next - 1 - before * words());
             if (live == ~0ull) return;
             constexpr u32 kChunks = kDim / 8;
             // As in `clear_tail`.

@@ -308,10 +308,9 @@ impl KernelSpec {
                 "a tile of {m}x{n} at head dimension {d}: its registers spill"
             )));
         }
-        let beside_masks = |tile: &Tile| [Tile::MASKED, Tile::LEAN, Tile { m: 16, n: 64 }].contains(tile);
         let masks = self.head_dim <= Tile::MASKED_DIM
             && self.tiles.contains(&Tile::MASKED)
-            && self.tiles.iter().all(beside_masks);
+            && self.tiles.iter().all(|tile| tile.m != 32);
         if self.sight == Sight::Masked && !masks {
             return Err(KernelError::Unsupported(format!(
                 "masks with tiles {:?} at head dimension {}: its registers spill",

@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 /// Tile sets of the forests; three kernels of one tile come with each set of three.
-const TILE_SETS: [&[Tile]; 10] = [
+const TILE_SETS: [&[Tile]; 11] = [
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 16, n: 32 }],
@@ -30,6 +30,7 @@ const TILE_SETS: [&[Tile]; 10] = [
     &[Tile::LEAN],
     &[Tile { m: 64, n: 64 }, Tile::LEAN],
     &[Tile { m: 64, n: 64 }],
+    &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 64, n: 16 }, Tile { m: 32, n: 32 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }],
     &[Tile { m: 64, n: 32 }, Tile { m: 32, n: 32 }, Tile { m: 16, n: 64 }],

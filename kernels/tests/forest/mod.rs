@@ -124,8 +124,8 @@ impl Forest {
     /// Whether one pack can hold these queries with all that lies below them.
     fn may_mask(&self, shape: &DecodeShape, queries: &[u32]) -> bool {
         let fits = queries.len() as u32 * shape.group() <= Tile::MASKED.m && shape.head_dim <= Tile::MASKED_DIM;
-        // Others in one kernel with masks spill registers.
-        let alone = self.tiles.iter().all(|tile| [Tile::MASKED, Tile::LEAN].contains(tile));
+        // One of 32 rows in one kernel with masks spills registers.
+        let alone = self.tiles.iter().all(|tile| tile.m != 32);
         fits && alone && self.tiles.contains(&Tile::MASKED)
     }
 
