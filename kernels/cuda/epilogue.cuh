@@ -213,7 +213,7 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
 }
 
 // Partials asked for at once.
-constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : 6;
+constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : PS_MASKS && PS_TRACE ? 5 : 6;
 
 // Merges them. One copy for all tiles: every kernel starts with cold code.
 __device__ __forceinline__ void merge_queries(const DecodeParams& p, const Completed& done) {

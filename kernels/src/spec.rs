@@ -310,7 +310,8 @@ impl KernelSpec {
         }
         let masks = self.head_dim <= Tile::MASKED_DIM
             && self.tiles.contains(&Tile::MASKED)
-            && self.tiles.iter().all(|tile| tile.m != 32);
+            && self.tiles.iter().all(|tile| tile.m != 32)
+            && self.tiles.iter().filter(|tile| tile.m == 16).count() < 2;
         if self.sight == Sight::Masked && !masks {
             return Err(KernelError::Unsupported(format!(
                 "masks with tiles {:?} at head dimension {}: its registers spill",

@@ -30,7 +30,7 @@ const TILE_SETS: [&[Tile]; 11] = [
     &[Tile::LEAN],
     &[Tile { m: 64, n: 64 }, Tile::LEAN],
     &[Tile { m: 64, n: 64 }],
-    &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 64 }, Tile { m: 16, n: 16 }],
+    &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 64 }],
     &[Tile { m: 64, n: 16 }, Tile { m: 32, n: 32 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }],
     &[Tile { m: 64, n: 32 }, Tile { m: 32, n: 32 }, Tile { m: 16, n: 64 }],

@@ -5,7 +5,7 @@ pub(crate) mod launches;
 
 use std::ops::Range;
 
-use kernels::{DecodeShape, PackTask, PlanArrays, Tile};
+use kernels::{DecodeShape, KernelSpec, PackTask, PlanArrays, Sight, Tile};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -123,10 +123,9 @@ impl Forest {
 
     /// Whether one pack can hold these queries with all that lies below them.
     fn may_mask(&self, shape: &DecodeShape, queries: &[u32]) -> bool {
-        let fits = queries.len() as u32 * shape.group() <= Tile::MASKED.m && shape.head_dim <= Tile::MASKED_DIM;
-        // One of 32 rows in one kernel with masks spills registers.
-        let alone = self.tiles.iter().all(|tile| tile.m != 32);
-        fits && alone && self.tiles.contains(&Tile::MASKED)
+        let spec = KernelSpec::new(&self.tiles, shape.head_dim, shape.dtype, true, false);
+        let masked = KernelSpec { sight: Sight::Masked, ..spec };
+        queries.len() as u32 * shape.group() <= Tile::MASKED.m && masked.check().is_ok()
     }
 
     /// One pack for `blocks`, which all of its queries have, and everything below, behind the first block in any order.
