@@ -23,6 +23,8 @@ use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 const MOST_DIMENSIONS: u32 = 128;
 /// Rows of packs whose tiles spill registers in one persistent kernel with masks.
 const SPILLS: RangeInclusive<u32> = 17..=32;
+/// Most rows of packs that the lean kernel takes.
+const LEAN_ROWS: u32 = 8;
 
 /// The packing with packs that take along what lies below them where that takes less of the lanes; `None` where it is
 /// so nowhere.
@@ -45,8 +47,25 @@ pub(super) fn with_subtrees(input: &PackInput<'_>, packing: &Packing) -> Option<
         taking.consider(at);
     }
     let taken = taking.taken.iter().any(Option::is_some);
-    let fits = |at: usize| taking.gone[at] || !SPILLS.contains(&packing.packs[at].rows(shape.group()));
-    (taken && (0..packing.packs.len()).all(fits)).then(|| taking.packing())
+    (taken && run_beside(input, taking.left())).then(|| taking.packing())
+}
+
+/// Whether packs run beside such with masks in one persistent kernel without spills: none has a tile that spills there, nor
+/// those of 16 rows two tiles, unless the lean one is in the place of 16×16.
+fn run_beside<'a>(input: &PackInput<'_>, packs: impl Iterator<Item = &'a Pack>) -> bool {
+    let (mut four_heads, mut one_head) = (false, false);
+    for pack in packs {
+        let rows = pack.rows(input.batch.shape.group());
+        if SPILLS.contains(&rows) {
+            return false;
+        }
+        if rows < *SPILLS.start() {
+            let several = lane_time(input, pack).heads > 1;
+            four_heads |= several && rows > LEAN_ROWS;
+            one_head |= !several;
+        }
+    }
+    !(four_heads && one_head)
 }
 
 /// What packs take of the lanes.
@@ -193,6 +212,11 @@ impl<'a> Taking<'a> {
         Tokens(blocks * u64::from(self.input.batch.shape.block_size))
     }
 
+    /// The packs that no other has taken along, as they were.
+    fn left(&self) -> impl Iterator<Item = &'a Pack> + '_ {
+        self.packing.packs.iter().zip(&self.gone).filter_map(|(pack, gone)| (!gone).then_some(pack))
+    }
+
     /// The packs that are left, the longest first.
     fn packing(&self) -> Packing {
         let mut packs: Vec<(usize, Pack)> = Vec::with_capacity(self.packing.packs.len());
@@ -294,6 +318,27 @@ mod tests {
         assert!(beside((32, 8, 32)), "one of four rows runs on the lean tile");
         assert!(beside((48, 4, 32)), "one of twelve on that of 16");
         assert!(!beside((80, 4, 32)), "one of twenty has none beside masks");
+    }
+
+    #[test]
+    fn beside_masks_packs_of_16_rows_have_one_tile() {
+        let batch = tree("1,40_256,16", (48, 4));
+        // By the paper's rule, which GPUs have that nobody timed, long KV has a tile of one head and short KV one of four.
+        let mut device = hw::find("h200-sxm").unwrap().clone();
+        device.tile_steps.clear();
+        let tiles = crate::tile::solve(&device, batch.shape.head_dim, batch.shape.dtype);
+        with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
+            let input = PackInput { device: &device, tiles: &tiles, ..*input };
+            let of = |tokens| {
+                let mut pack = MinTime.pack(&input).unwrap().packs[0];
+                (pack.queries_len, pack.tokens) = (1, Tokens(tokens));
+                pack
+            };
+            let run =
+                |tokens: &[u64]| run_beside(&input, tokens.iter().map(|tokens| of(*tokens)).collect::<Vec<_>>().iter());
+            assert!(run(&[4096, 4096]) && run(&[16, 16]));
+            assert!(!run(&[4096, 16]), "16x64 and 16x16");
+        });
     }
 
     #[test]
