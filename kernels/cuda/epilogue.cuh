@@ -212,7 +212,7 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
     }
 }
 
-// Partials asked for at once.
+// Partials asked for at once: with masks and a trace there are no registers for the sixth beside tile 16 x 16.
 constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : PS_MASKS && PS_TRACE ? 5 : 6;
 
 // Merges them. One copy for all tiles: every kernel starts with cold code.

@@ -180,6 +180,9 @@ pub fn kernel(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> TileK
 /// Heads that a CTA of a 16×16 kernel takes side by side, where the kernels do that.
 pub const SIDE_BY_SIDE: u32 = 4;
 
+/// The kernel that takes the place of 16×16 where no pack has more rows: half the products.
+pub const FEW_ROWS: Tile = Tile { m: 8, n: 16 };
+
 /// The tile whose kernel runs packs of `tile`: where the device table names more registers than a thread may have, so
 /// that none of packscope's kernels is made of it, the one of half the tokens.
 pub fn compiled(device: &Device, tile: Tile, head_dim: u32) -> Tile {

@@ -3,7 +3,7 @@
 use crate::backend::sim::cost::CostModel;
 use crate::hw::PrefillResources;
 use crate::plan::{Launch, LaunchKind, LaunchPlan};
-use crate::tile::{self, Tile, TileKernel};
+use crate::tile::{self, FEW_ROWS, Tile, TileKernel};
 
 /// What computes the packs of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,8 +38,6 @@ impl RunsOn {
     }
 }
 
-/// The kernel that takes the place of 16×16 where no pack has more rows: half the products.
-const FEW_ROWS: Tile = Tile { m: 8, n: 16 };
 /// Tokens of the tiles of a persistent kernel of several, of packscope's own.
 const MIXED_TOKENS: u32 = 64;
 

@@ -16,15 +16,13 @@ use rustc_hash::FxHashMap;
 use crate::decision::{Choice, Considered, Decision, Price, Subject};
 use crate::pack::min_traffic::lanes::lane_time;
 use crate::pack::{Pack, PackInput, Packing, SubtreeLayout};
-use crate::tile::LaneTime;
+use crate::tile::{FEW_ROWS, LaneTime};
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 
 /// The largest head dimension at which kernels have masks.
 const MOST_DIMENSIONS: u32 = 128;
 /// Rows of packs whose tiles spill registers in one persistent kernel with masks.
 const SPILLS: RangeInclusive<u32> = 17..=32;
-/// Most rows of packs that the lean kernel takes.
-const LEAN_ROWS: u32 = 8;
 
 /// The packing with packs that take along what lies below them where that takes less of the lanes; `None` where it is
 /// so nowhere.
@@ -61,7 +59,7 @@ fn run_beside<'a>(input: &PackInput<'_>, packs: impl Iterator<Item = &'a Pack>) 
         }
         if rows < *SPILLS.start() {
             let several = lane_time(input, pack).heads > 1;
-            four_heads |= several && rows > LEAN_ROWS;
+            four_heads |= several && rows > FEW_ROWS.m;
             one_head |= !several;
         }
     }
