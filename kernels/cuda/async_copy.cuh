@@ -61,6 +61,9 @@ __device__ __forceinline__ void copy_16(u32 dst, const void* src, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }
 
+// Until those of this thread are there.
+__device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 #if PS_ARCH >= 90
 __device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
     asm volatile("{\n .reg .b64 t;\n mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1;\n}" ::"r"(bar), "r"(bytes)

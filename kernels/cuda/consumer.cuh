@@ -3,6 +3,7 @@
 #include "fold.cuh"
 #include "lean.cuh"
 #include "masks.cuh"
+#include "tall.cuh"
 #include "warpgroup.cuh"
 
 struct Consumer {
@@ -163,6 +164,92 @@ struct Consumer {
         release_read_stage(cursor.stage);
         cursor.advance();
     }
+
+    // The same by two warpgroups, as far as all rows see all tokens (tall.cuh). V of a tile comes behind its K.
+    template <class S>
+    __device__ __forceinline__ void tall_tiles(RowState<S>& state, TallMasks<S>& masks, const Position<S>& at,
+                                               TraceSpan& span) {
+        const u32 team = at.thread / kTeam, own = smem_address(shared.queries) + team * (kTeam / 2 * 128);
+        sync_threads(2 + team, kTeam);
+        copy_own_rows(p, shared.scratch.info, smem_address(shared.queries), at);
+        release_queries();
+        fence_async_proxy();
+        sync_threads(2 + team, kTeam);
+        if (masks.tiles == 0) return;
+        wait_at(cursor);
+        span.first_tile();
+        u32 weights[S::kTokens / 16][4];
+        bool open = false;               // whether P V of the last tile is still to do
+        RingCursor<kStages> v = cursor;  // where V of that tile is, else of this one
+        v.advance();
+#pragma unroll 1
+        for (u32 tile = 0; tile < masks.tiles; ++tile) {
+            const u64 seen = masks.of_tile(tile, at.lane);
+            if (seen & kSeenByAll) {
+                float s[S::kTokens8][4], shrink[2];
+                warpgroup_begin_scores(s, own, wait_tensor_stage());
+                if (open) {
+                    warpgroup_begin_accumulate(state.o, weights, wait_at(v));
+                    warpgroup_wait<1>();
+                    release_read_stage(cursor.stage);
+                    softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, S::kTokens, at);
+                    warpgroup_wait<0>();
+                    release_v(v);
+                } else {
+                    warpgroup_wait<0>();
+                    release_read_stage(cursor.stage);
+                    softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, S::kTokens, at);
+                }
+                if (__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) rescale(state, shrink);
+                pack_weights(weights, s);
+                open = true;
+            } else {
+                SparsePart<S> part(masks, tile, (u32)seen, at);
+                if (open) {
+                    warpgroup_begin_accumulate(state.o, weights, wait_at(v));
+                    const u32 k_stage = wait_stage();
+                    if (part.any()) part.scores(smem_address(shared.queries), k_stage, at);
+                    warpgroup_wait<0>();
+                    release_v(v);
+                } else {
+                    const u32 k_stage = wait_stage();
+                    if (part.any()) part.scores(smem_address(shared.queries), k_stage, at);
+                }
+                open = false;
+                const u32 v_stage = wait_at(v);
+                while (part.any()) {
+                    part.output(state, v_stage, masks.gaps, p.scale_log2, at);
+                    part.advance(masks, tile);
+                    if (part.any()) part.scores(smem_address(shared.queries), smem_address(shared.ring[cursor.stage]), at);
+                }
+                fence_async_proxy();
+                __syncwarp();
+                release_read_stage(cursor.stage);
+                release_v(v);
+            }
+            cursor.advance();
+            cursor.advance();
+        }
+        if (open) {
+            warpgroup_begin_accumulate(state.o, weights, wait_at(v));
+            warpgroup_wait<0>();
+            release_read_stage(v.stage);
+        }
+    }
+
+    // Gives back V and goes to that of the next tile, behind its K.
+    __device__ __forceinline__ void release_v(RingCursor<kStages>& v) {
+        release_read_stage(v.stage);
+        v.advance();
+        v.advance();
+    }
+
+    // A stage that need not be the next, filled.
+    __device__ __forceinline__ u32 wait_at(const RingCursor<kStages>& at) {
+        barrier_wait(smem_address(&shared.scratch.full[at.stage]), at.parity);
+        __syncwarp();
+        return smem_address(shared.ring[at.stage]);
+    }
 #endif
 
     // Tile after tile with the rows on the n side.
@@ -223,6 +310,9 @@ struct Consumer {
         if constexpr (S::kLean) {
             lean_tiles(state, tokens, queries, arrived, at, span);
 #if PS_WGMMA
+        } else if constexpr (S::kTeams > 1) {
+            TallMasks<S> tall(p, info, at);
+            tall_tiles(state, tall, at, span);
         } else if constexpr (S::kWgmma) {
             overlapped_tiles(state, tokens, masks, at, span);
 #endif

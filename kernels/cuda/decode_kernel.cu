@@ -5,9 +5,7 @@
 #if PS_FUSED && PS_ARCH >= 90
 #include "dependent.cuh"
 #endif
-#if PS_BESIDE
 #include "registers.cuh"
-#endif
 
 #if PS_MIN_CTAS > 0
 #define PS_BOUNDS __launch_bounds__(kThreads, PS_MIN_CTAS)
@@ -24,37 +22,23 @@ extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ De
     if (!PS_BESIDE && warp == kWarps + kFetchers - 1) scout.work = load_work(p, blockIdx.x, scout.lane);
     if (threadIdx.x == 0) shared.scratch.init();
     __syncthreads();
-#if PS_BESIDE
     if (warp < kWarps) {
-        take_registers<kComputeRegisters>();
+        if constexpr (kRegistersMove) take_registers<kComputeRegisters>();
         Consumer(p, shared).run();
     } else {
-        give_registers<kFetchRegisters>();
-        if (warp == kWarps) {
-            Producer producer(p, shared);
-            producer.prefetch_maps();
-            producer.run();
-        } else if (warp == kWarps + 1) {
-            scout.run();
-        }
-    }
-#else
-    if (warp < kWarps) {
-        Consumer(p, shared).run();
-    } else {
+        if constexpr (kRegistersMove) give_registers<kFetchRegisters>();
         Producer producer(p, shared);
 #if PS_FUSED
-        if (warp > kWarps) {
+        if (warp == kWarps + 1) {
             scout.run();
-        } else {
+        } else if (warp == kWarps) {
             producer.prefetch_maps();
             producer.run();
         }
 #else
-        producer.run_with(scout);
+        if (warp == kWarps) producer.run_with(scout);
 #endif
     }
-#endif
 #if PS_FUSED && PS_ARCH >= 90
     // Where this kernel began while the one before it ran, what follows waits for both through this CTA.
     if (blockIdx.x == 0) wait_for_primary();

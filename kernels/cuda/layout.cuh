@@ -19,18 +19,25 @@
 
 constexpr int kWarps = PS_WARPS;
 constexpr int kConsumers = kWarps * 32;
+// Consumers of 64 rows: all, or in the kernel of tile 128 x 128 each of two warpgroups, which read the same K and V.
+constexpr int kTeam = 128;
 constexpr int kStages = PS_STAGES;
 constexpr int kMaxRows = PS_ROWS;  // 64 for tile 16 x 16, 32 for 8 x 16
 constexpr int kMaxTokens = PS_TOKENS;
 // Warps that fetch: in the persistent kernel a scout (scout.cuh) before the producer, elsewhere the
 // producer alone, which does the scout's work itself.
 constexpr int kFetchers = 1 + PS_FUSED;
-// Beside prefill the fetching warps are part of a warpgroup, so that they can leave the consumers their registers.
-constexpr int kThreads = PS_BESIDE ? 2 * kConsumers : kConsumers + kFetchers * 32;
-// Registers of a thread of both then, which starts with 72: each quarter of an SM has 16,384, and three warps of slim
-// prefill take 11,520 of them. What is left has room for two warps of 72.
-constexpr int kFetchRegisters = 48;
-constexpr int kComputeRegisters = 96;
+// Beside prefill the fetching warps are part of a warpgroup, so that they can leave the consumers their registers; so are
+// those of two teams of consumers, of which each warp would have 168 otherwise.
+constexpr bool kRegistersMove = PS_BESIDE || kConsumers > kTeam;
+constexpr int kThreads = kRegistersMove ? kConsumers + kTeam : kConsumers + kFetchers * 32;
+// Registers of a thread of both then. Beside prefill it starts with 72: each quarter of an SM has 16,384, and three warps of
+// slim prefill take 11,520 of them. What is left has room for two warps of 72. What is taken has to be given: a CTA has no
+// more than it starts with, and waits for ever for what nobody gives.
+constexpr int kFetchRegisters = PS_BESIDE ? 48 : 72;
+constexpr int kComputeRegisters = PS_BESIDE ? 96 : 216;
+static_assert(PS_BESIDE || kConsumers / kTeam * kComputeRegisters + kFetchRegisters <= (kConsumers / kTeam + 1) * 168,
+              "no more registers than the CTA has");
 // Arrivals that fill a stage: one for bulk copies, which count their bytes besides.
 constexpr int kFills = PS_TMA ? 1 : kWarpArrivals;
 // Arrivals that give a stage back: one a warp to bulk copies. To cp.async it is one a lane, since
@@ -64,12 +71,16 @@ struct TileShape {
     static constexpr int kDims8 = kDim / kColGroups / 8;                // n8 output fragments of a warp
     static constexpr int kPStride = N + 8;                              // halves per row of P
     static constexpr int kHeads = kPerWarp ? 4 : 1;                     // KV heads taken together
-    static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && M == 64 && N == 64 && kDim >= 128;
+    static constexpr int kTeams = M > 64 ? M / 64 : 1;
+    static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && ((M == 64 && N == 64 && kDim >= 128) || kTeams > 1);
+    // Whether V of a tile comes behind K of the next (`Consumer::overlapped_tiles`).
+    static constexpr bool kLateV = kWgmma && kTeams == 1;
     // Whether its tasks may have tokens that only some of their queries see (masks.cuh).
-    static constexpr bool kMasked = M == 64 && N == 64 && kDim <= 128;
+    static constexpr bool kMasked = ((M == 64 && N == 64) || kTeams > 1) && kDim <= 128;
     // Whether the rows of Q stay in shared memory, since there are no registers for them.
     static constexpr bool kQueriesStay = kWgmma || (PS_BESIDE && PS_ANY_GROUP && M == 16 && N == 64) ||
                                          (kDim > 128 && !kLean && (kPerWarp || M == 64));
+    static_assert(kTeams == 1 || (PS_WGMMA && PS_TMA && PS_MASKS), "for warpgroups, bulk copies and masks");
     static_assert((kPerWarp || kM % 16 == 0) && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
     static_assert(kTokens8 >= 1 && (kColGroups > 1 || N % 16 == 0), "tile too narrow for its warps");
     static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");

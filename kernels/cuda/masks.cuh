@@ -28,7 +28,7 @@ __device__ __forceinline__ u32 masks_of(const TaskInfo& info) {
 
 template <class S>
 struct RowMasks {
-    static constexpr bool kOn = PS_MASKS && S::kMasked;
+    static constexpr bool kOn = PS_MASKS && S::kMasked && S::kTeams == 1;
     const u64* const masks;  // in no register: a parameter
     u32 next;  // where those of the tile that comes are, plus one; 0 where there are none
     // In one register, since all are in use: the queries of the two rows of this lane, a byte each, then the words of a tile,

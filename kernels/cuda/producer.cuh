@@ -13,6 +13,7 @@ struct Producer {
     u32 lane;
     RingCursor<kStages> cursor;
     RingCursor<kOrders> orders;
+    u32 query_parity = 0;  // of the tasks whose warps copy their rows of Q
 
     __device__ __forceinline__ Producer(const DecodeParams& params, SharedMemory& memory)
         : p(params), shared(memory), lane(threadIdx.x & 31) {}
@@ -115,6 +116,13 @@ struct Producer {
         count_issued();
     }
 
+    // The warps that copy their own rows of Q would wait for them behind all that is asked for before.
+    __device__ __forceinline__ void wait_rows_of_q() {
+        barrier_wait(smem_address(&shared.scratch.query_empty), query_parity);
+        query_parity ^= 1;
+        __syncwarp();
+    }
+
     // All tiles of the task. Lane i knows the block of box `first + i`; the next 32 are
     // fetched while these are used. `queries` runs once the first tiles are under way.
     //
@@ -129,8 +137,8 @@ struct Producer {
         const u32 per_tile = S::kTokens >> shift;
         u32 blocks = task.blocks, later = block_at(task, 32 + lane, shift);
         const u32 total = (task.kv_tokens + (1u << shift) - 1) >> shift;
-        static_assert(!S::kWgmma || kStages >= 3, "room for what comes before the rows of Q");
-        const u32 queries_after = S::kWgmma && total > per_tile ? per_tile : 0;
+        static_assert(!S::kLateV || kStages >= 3, "room for what comes before the rows of Q");
+        const u32 queries_after = S::kLateV && total > per_tile ? per_tile : 0;
         const u64 policy = leaves_l2_first();
         Boxes late = {};  // of V that is still to come
 #pragma unroll 1
@@ -145,11 +153,12 @@ struct Producer {
             const Boxes boxes = {min(total - first, per_tile), kBlocksMark<S> ? block & ~kAlone : block,
                                  (nth << shift) & ((1u << p.block_shift) - 1), alone};
             load_tile<S, Marked>(k_map, shift, task.kv_head, boxes, policy);
-            if (!S::kWgmma || first > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, S::kWgmma ? late : boxes, policy);
+            if (!S::kLateV || first > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, S::kLateV ? late : boxes, policy);
             late = boxes;
             if (first == queries_after) queries();
+            if (S::kTeams > 1 && first == 0) wait_rows_of_q();
         }
-        if (S::kWgmma && total > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, late, policy);
+        if (S::kLateV && total > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, late, policy);
         if (total == 0) queries();
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
@@ -195,20 +204,20 @@ struct Producer {
     // comes behind K of the next.
     template <class S, bool Marked, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
-        const u32 queries_after = S::kWgmma && task.kv_tokens > S::kTokens ? S::kTokens : 0;
+        const u32 queries_after = S::kLateV && task.kv_tokens > S::kTokens ? S::kTokens : 0;
         Places<S> next = find_tile<S>(task, 0), before = next;
 #pragma unroll 1
         for (u32 begin = 0; begin < task.kv_tokens; begin += S::kTokens) {
             const Places<S> places = next;
             next = find_tile<S>(task, begin + S::kTokens);
             load_tile<S>(p.k, task, places, begin);
-            if (!S::kWgmma) load_tile<S>(p.v, task, places, begin);
-            if (S::kWgmma && begin > 0) load_tile<S>(p.v, task, before, begin - S::kTokens);
+            if (!S::kLateV) load_tile<S>(p.v, task, places, begin);
+            if (S::kLateV && begin > 0) load_tile<S>(p.v, task, before, begin - S::kTokens);
             before = places;
             if (begin == queries_after) queries();
         }
         if (task.kv_tokens == 0) queries();
-        if (S::kWgmma && task.kv_tokens > 0) {
+        if (S::kLateV && task.kv_tokens > 0) {
             load_tile<S>(p.v, task, before, (task.kv_tokens - 1) / S::kTokens * S::kTokens);
         }
     }

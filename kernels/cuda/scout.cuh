@@ -172,6 +172,19 @@ struct Scout {
     // 64 of a tile took the scout 2.6 us, for which the task's first tile waited.
     template <class S>
     __device__ __forceinline__ void copy_rows_of_q(u32 kv_head, u32 heads) {
+        if constexpr (S::kTeams > 1) {
+            // Its warps copy their own (`copy_own_rows`), and find them in L2.
+            constexpr u32 kLines = kDim / 64;
+            const u32 rows = group_times(p, work.item.num_queries);
+#pragma unroll 1
+            for (u32 i = lane; i < rows * kLines; i += 32) {
+                const u32 row = i / kLines, nth = query_of_row(p, row);
+                const u32 head = group_times(p, kv_head) + row - group_times(p, nth);
+                const u64 of_q = (u64)shared.scratch.info.queries[nth].query * p.q_heads + head;
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(p.queries + of_q * kDim + i % kLines * 64));
+            }
+            return;
+        }
         constexpr u32 kChunks = kDim / 8, kStep = 32 / kChunks, kAtOnce = PS_BESIDE ? 1 : 4;
         const PackQuery* queries = shared.scratch.info.queries;
         const u32 rows = group_times(p, work.item.num_queries), chunk = lane % kChunks;

@@ -161,19 +161,30 @@ impl PlanArrays<'_> {
 
     /// Masks are there for each tile, say of each token whether a query sees it, and leave each query a token of the first.
     fn check_masks(&self, pack: &PackTask, shape: &DecodeShape) -> Result<(), Wrong> {
-        let Some(begin) = pack.masks else { return Ok(()) };
-        if self.tiles.get(pack.tile as usize) != Some(&Tile::MASKED) || shape.head_dim > Tile::MASKED_DIM {
-            return Err(format!("has masks; those of tile 64x64 do, up to head dimension {}", Tile::MASKED_DIM));
-        }
-        let words = self.masks.get(begin as usize..(begin as usize).saturating_add(pack.mask_words()));
+        let tile = self.tiles.get(pack.tile as usize).copied().filter(Tile::takes_masks);
+        let Some(begin) = pack.masks else {
+            let needs = tile == Some(Tile::TALL);
+            return if needs { Err("has no masks, without which there is no tile 128x128".to_owned()) } else { Ok(()) };
+        };
+        let Some(of_pack) = tile.filter(|_| shape.head_dim <= Tile::MASKED_DIM) else {
+            return Err(format!(
+                "has masks; those of tiles 64x64 and 128x128 do, up to head dimension {}",
+                Tile::MASKED_DIM
+            ));
+        };
+        let words = self.masks.get(begin as usize..(begin as usize).saturating_add(pack.mask_words(of_pack)));
         let words = words.ok_or("has masks past the last")?;
-        for (tile, seen) in (0..).zip(words.chunks(pack.num_queries as usize + 1)) {
-            let Some((some, each)) = seen.split_last() else { continue };
-            if each.iter().fold(0, |all, one| all | one) != *some || some & !pack.tokens_of_tile(tile) != 0 {
-                return Err(format!("sees other tokens of tile {tile} than its queries, or more than there are"));
+        let (queries, seen) = (pack.num_queries, of_pack.seen(words, pack.num_queries));
+        if of_pack.masks(&seen, queries, shape.group()) != words {
+            return Err("has masks that say something else of a tile than its queries see".to_owned());
+        }
+        for (place, each) in (0..).zip(seen.chunks(queries as usize)) {
+            let some = each.iter().fold(0, |all, one| all | one);
+            if some & !pack.tokens_of_mask(place) != 0 {
+                return Err(format!("sees more than there is of the 64 tokens at place {place}"));
             }
-            if tile == 0 && each.contains(&0) {
-                return Err("has a query that sees no token of its first tile".to_owned());
+            if place == 0 && each.contains(&0) {
+                return Err("has a query that sees none of its first 64 tokens".to_owned());
             }
         }
         Ok(())
@@ -376,8 +387,15 @@ mod tests {
         assert!(check(&[9, 0b01, 0b10, 0b11], Tile { m: 32, n: 64 }).contains("64x64"));
         assert!(check(&[9, 0b01, 0b10], Tile::MASKED).contains("past the last"));
         assert!(check(&[9, 0b01, 0b10, 0b111], Tile::MASKED).contains("than its queries"));
-        assert!(check(&[9, 1 << 32, 1, 1 | 1 << 32], Tile::MASKED).contains("more than there are"));
-        assert!(check(&[9, 0, 0b11, 0b11], Tile::MASKED).contains("no token of its first tile"));
+        assert!(check(&[9, 1 << 32, 1, 1 | 1 << 32], Tile::MASKED).contains("more than there is"));
+        assert!(check(&[9, 0, 0b11, 0b11], Tile::MASKED).contains("none of its first 64 tokens"));
+        // Of 128 tokens of the tall tile: what its warps see, then of each 64 what the queries do.
+        assert_eq!(check(&[9, 0b1, 0b01, 0b10, 0, 0], Tile::TALL), "");
+        assert!(check(&[9, 0b11, 0b01, 0b10, 0, 0], Tile::TALL).contains("than its queries"));
+        assert!(check(&[9, 0b101, 0b01, 0b10, 1, 0], Tile::TALL).contains("more than there is"));
+        let bare = [PackTask { masks: None, ..packs[0] }];
+        let tall = PlanArrays { tiles: &[Tile::TALL], ..plan(&bare, &[0, 1], &one) };
+        assert!(says(&tall).contains("has no masks"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::spec::{Arch, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 27] = [
+const HEADERS: [(&str, &str); 28] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -39,6 +39,7 @@ const HEADERS: [(&str, &str); 27] = [
     ("roles.cuh", include_str!("../cuda/roles.cuh")),
     ("scout.cuh", include_str!("../cuda/scout.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
+    ("tall.cuh", include_str!("../cuda/tall.cuh")),
     ("tile.cuh", include_str!("../cuda/tile.cuh")),
     ("token_copies.cuh", include_str!("../cuda/token_copies.cuh")),
     ("trace.cuh", include_str!("../cuda/trace.cuh")),

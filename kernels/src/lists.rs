@@ -223,9 +223,14 @@ pub(crate) fn items(
 /// What an item of a pack says of its masks.
 fn masks(plan: &PlanArrays<'_>, pack: &PackTask) -> u32 {
     let Some(begin) = pack.masks else { return 0 };
-    let words = plan.masks.get(begin as usize..begin as usize + pack.mask_words()).unwrap_or(&[]);
-    let seen = words.iter().skip(pack.num_queries as usize).step_by(pack.num_queries as usize + 1);
-    Item::masked(begin, seen.zip(0..).any(|(seen, tile)| *seen != pack.tokens_of_tile(tile)))
+    let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
+    let words = plan.masks.get(begin as usize..begin as usize + pack.mask_words(tile)).unwrap_or(&[]);
+    // Of the other tile the kernel clears what lies behind the last token in any case.
+    let whole = |place| if tile == Tile::TALL { u64::MAX } else { pack.tokens_of_mask(place) };
+    let some = |each: &[u64]| each.iter().fold(0, |all, one| all | one);
+    let seen = tile.seen(words, pack.num_queries);
+    let mut places = (0..).zip(seen.chunks(pack.num_queries.max(1) as usize));
+    Item::masked(begin, places.any(|(place, each)| some(each) != whole(place)))
 }
 
 /// The items of packs of one tile, a CTA each: as many heads as the tile computes at once, pack by pack, or where they are

@@ -27,10 +27,49 @@ impl Tile {
     /// Few rows, in few registers: for packs of no more, and for decode beside prefill.
     pub const LEAN: Self = Self { m: 8, n: 16 };
 
-    /// The one whose packs may have masks.
+    /// The one whose packs may have masks, beside [`Self::TALL`].
     pub const MASKED: Self = Self { m: 64, n: 64 };
+    /// Twice the rows from one reading of K and V, in a kernel of its own: eight warps, of which each computes of tokens
+    /// that few see only those of its own rows.
+    pub const TALL: Self = Self { m: 128, n: 128 };
     /// Largest head dimension at which they may: beyond, registers are short.
     pub const MASKED_DIM: u32 = 128;
+
+    /// Whether packs of it may have masks.
+    pub fn takes_masks(&self) -> bool {
+        *self == Self::MASKED || *self == Self::TALL
+    }
+
+    /// Warpgroups that take 64 rows each: one, or two of [`Self::TALL`].
+    pub fn teams(&self) -> u32 {
+        self.m.div_ceil(64)
+    }
+
+    /// What [`PlanArrays::masks`] has of a pack with this tile. `seen` says what each query sees of the first 64 tokens, then
+    /// of the next, of whole tiles.
+    pub fn masks(&self, seen: &[u64], queries: u32, group: u32) -> Vec<u64> {
+        let queries = queries.max(1) as usize;
+        if *self == Self::TALL {
+            let tiles = seen.chunks(queries * (self.n / MASK_TOKENS) as usize);
+            return tiles.map(|seen| seen_by_warps(seen, queries, group)).chain(seen.iter().copied()).collect();
+        }
+        let some = |each: &[u64]| each.iter().fold(0, |all, one| all | one);
+        seen.chunks(queries).flat_map(|each| each.iter().copied().chain([some(each)])).collect()
+    }
+
+    /// What [`Self::masks`] has made these of.
+    pub(crate) fn seen(self, masks: &[u64], queries: u32) -> Vec<u64> {
+        let queries = queries as usize;
+        if self == Self::TALL {
+            return masks[masks.len() / self.mask_words(queries)..].to_vec();
+        }
+        masks.chunks(queries + 1).flat_map(|words| &words[..queries.min(words.len())]).copied().collect()
+    }
+
+    /// Words of a mask for each tile of tokens.
+    fn mask_words(self, queries: usize) -> usize {
+        (self.n / MASK_TOKENS) as usize * queries + 1
+    }
 
     /// KV heads that a CTA takes together: 4 for tiles 16 x 16 and 8 x 16, else 1.
     pub fn heads_together(&self) -> u32 {
@@ -124,22 +163,40 @@ pub struct PackTask {
     pub slot_begin: u32,
     /// Index into [`PlanArrays::tiles`].
     pub tile: u32,
-    /// First entry in [`PlanArrays::masks`], where some of its tokens are of some of its queries alone: for each tile of
-    /// tokens what each query sees, a bit a token from the lowest on, and behind these what some query sees. Such a pack
-    /// has tile [`Tile::MASKED`], and all its queries see a token of its first tile.
+    /// First entry in [`PlanArrays::masks`], where some of its tokens are of some of its queries alone; see there. Such a
+    /// pack has a tile that [takes masks](Tile::takes_masks), and all its queries see one of its first 64 tokens.
     pub masks: Option<u32>,
 }
 
+/// What the warps of [`Tile::TALL`], of 16 rows each, see of a tile, of whose first and second 64 tokens these are what each
+/// query sees: bit 4 w + i that a row of warp w sees one of the 32 from 32 i on, and the highest that all see all.
+fn seen_by_warps(seen: &[u64], queries: usize, group: u32) -> u64 {
+    let all = seen.iter().fold(u64::MAX, |all, one| all & one);
+    let mut of_warps = if all == u64::MAX { 1 << 63 } else { 0 };
+    for (place, each) in (0..).zip(seen.chunks(queries)) {
+        for (query, own) in (0..).zip(each) {
+            let parts = u64::from(*own as u32 != 0) | u64::from(own >> 32 != 0) << 1;
+            for warp in query * group / 16..=(query * group + group - 1) / 16 {
+                of_warps |= parts.checked_shl(warp * 4 + place * 2).unwrap_or(0);
+            }
+        }
+    }
+    of_warps
+}
+
+/// Tokens of a word of a mask.
+const MASK_TOKENS: u32 = u64::BITS;
+
 impl PackTask {
-    /// Entries in [`PlanArrays::masks`] of a pack that has any.
-    pub(crate) fn mask_words(&self) -> usize {
-        self.kv_tokens.div_ceil(Tile::MASKED.n) as usize * (self.num_queries as usize + 1)
+    /// Entries in [`PlanArrays::masks`] of a pack that has any, on this tile.
+    pub(crate) fn mask_words(&self, tile: Tile) -> usize {
+        self.kv_tokens.div_ceil(tile.n) as usize * tile.mask_words(self.num_queries as usize)
     }
 
-    /// The mask of all tokens of a tile.
-    pub(crate) fn tokens_of_tile(&self, tile: u32) -> u64 {
-        let left = self.kv_tokens.saturating_sub(tile * Tile::MASKED.n);
-        if left >= Tile::MASKED.n { u64::MAX } else { (1 << left) - 1 }
+    /// The mask of all of the 64 tokens of place `place` that there are.
+    pub(crate) fn tokens_of_mask(&self, place: u32) -> u64 {
+        let left = self.kv_tokens.saturating_sub(place * MASK_TOKENS);
+        if left >= MASK_TOKENS { u64::MAX } else { (1 << left) - 1 }
     }
 }
 

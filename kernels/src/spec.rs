@@ -12,7 +12,7 @@ pub use hybrid::{HybridSpec, Roles};
 pub use prefill::PrefillSpec;
 
 use crate::error::KernelError;
-use crate::plan::{Dtype, Tile};
+use crate::plan::{DecodeShape, Dtype, Tile};
 
 /// More stages than this bring nothing: the memory system is full.
 const MAX_STAGES: u32 = 12;
@@ -23,6 +23,9 @@ const LEAST_STAGES: u32 = 2;
 /// Registers of a thread of a decode CTA that runs beside a slim prefill CTA, as it starts: its two warps in a quarter take 4,608, so
 /// that 16,128 are taken.
 const BESIDE_REGISTERS: u32 = 72;
+
+/// Registers of a thread of a CTA with [`Tile::TALL`] as it starts: it has three warps in a quarter of an SM.
+const TALL_REGISTERS: u32 = 168;
 
 /// Shared memory of that decode CTA in bytes. What is left of an SM is for the prefill CTA, less 1 KiB that each CTA
 /// costs: of 228 KiB, 130.
@@ -170,7 +173,7 @@ impl KernelSpec {
             beside_prefill: false,
             copies: Copies::Bulk,
             groups: Groups::PowersOfTwo,
-            sight: Sight::default(),
+            sight: if tiles.contains(&Tile::TALL) { Sight::Masked } else { Sight::Whole },
             ctas_per_sm,
             stages: 0,
             defines: Vec::new(),
@@ -190,6 +193,7 @@ impl KernelSpec {
         let large = |t: &Tile| head_dim > 128 && (t.m > 16 || t.heads_together() > 1);
         match tiles.iter().map(|t| t.n).max() {
             Some(128) => 1,
+            _ if tiles.contains(&Tile::TALL) => 1,
             _ if tiles.iter().any(large) => 1,
             _ if head_dim > 128 => 2,
             _ if tiles.iter().any(wide) => 2,
@@ -211,13 +215,20 @@ impl KernelSpec {
 
     /// Warps that compute; others fetch.
     pub fn consumer_warps(&self) -> u32 {
-        4
+        4 * self.tiles.iter().map(Tile::teams).max().unwrap_or(1)
     }
 
-    /// Threads of a CTA: the consumers, the producer, and in a persistent kernel the scout. Beside prefill those two are
-    /// in a warpgroup of their own, whose registers they leave to the consumers.
+    /// Registers of a thread as the CTA starts, where its fetching warps give some of theirs to the consumers.
+    fn registers_move(&self) -> Option<u32> {
+        let tall = self.tiles.contains(&Tile::TALL).then_some(TALL_REGISTERS);
+        if self.beside_prefill { Some(BESIDE_REGISTERS) } else { tall }
+    }
+
+    /// Threads of a CTA: the consumers, the producer, and in a persistent kernel the scout. Where those two leave
+    /// registers to the consumers, they are in a warpgroup of their own.
     pub fn threads(&self) -> u32 {
-        if self.beside_prefill { 256 } else { (self.consumer_warps() + 1 + u32::from(self.fused)) * 32 }
+        let fetchers = if self.registers_move().is_some() { 4 } else { 1 + u32::from(self.fused) };
+        (self.consumer_warps() + fetchers) * 32
     }
 
     /// Rows of Q in a stage.
@@ -300,16 +311,16 @@ impl KernelSpec {
             128 => 32,
             _ => 16,
         };
-        if let Some(t) = self.tiles.iter().find(|t| t.n == 128 && t.m > rows_at_128) {
+        if let Some(t) = self.tiles.iter().find(|t| t.n == 128 && t.m > rows_at_128 && **t != Tile::TALL) {
             let (m, n, d) = (t.m, t.n, self.head_dim);
             return Err(KernelError::Unsupported(format!(
                 "a tile of {m}x{n} at head dimension {d}: its registers spill"
             )));
         }
-        let masks = self.head_dim <= Tile::MASKED_DIM
-            && self.tiles.contains(&Tile::MASKED)
+        let beside_masks = self.tiles.contains(&Tile::MASKED)
             && self.tiles.iter().all(|tile| tile.m != 32)
             && self.tiles.iter().filter(|tile| tile.m == 16).count() < 2;
+        let masks = self.head_dim <= Tile::MASKED_DIM && (beside_masks || self.tiles == [Tile::TALL]);
         if self.sight == Sight::Masked && !masks {
             return Err(KernelError::Unsupported(format!(
                 "masks with tiles {:?} at head dimension {}: its registers spill",
@@ -319,7 +330,21 @@ impl KernelSpec {
         if self.beside_prefill && self.head_dim > 128 {
             return Err(KernelError::Unsupported(format!("decode beside prefill at head dimension {}", self.head_dim)));
         }
-        let bad = |t: &&Tile| **t != Tile::LEAN && (!matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128));
+        let alone = self.tiles.len() == 1 && self.copies == Copies::Bulk && self.sight == Sight::Masked;
+        if self.tiles.contains(&Tile::TALL) && !alone {
+            return Err(KernelError::Unsupported(format!(
+                "tiles {:?} with {:?} copies: one of 128 rows is alone in its kernel, for packs with masks and blocks of {} \
+                 tokens or more",
+                self.tiles,
+                self.copies,
+                DecodeShape::BULK_BLOCK
+            )));
+        }
+        let bad = |t: &&Tile| {
+            **t != Tile::LEAN
+                && **t != Tile::TALL
+                && (!matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128))
+        };
         if let Some(t) = self.tiles.iter().find(bad) {
             return Err(KernelError::Unsupported(format!("a tile of {} rows by {} tokens", t.m, t.n)));
         }
@@ -342,8 +367,9 @@ impl KernelSpec {
     /// Preprocessor definitions for this architecture, with registers for `residency` CTAs on an SM.
     pub(crate) fn options(&self, arch: &Arch, residency: u32) -> Result<Vec<String>, KernelError> {
         self.check()?;
-        if self.beside_prefill && !arch.warpgroups() {
-            return Err(KernelError::Unsupported(format!("decode beside prefill on {}", arch.name())));
+        if self.registers_move().is_some() && !arch.warpgroups() {
+            let what = if self.beside_prefill { "decode beside prefill" } else { "a tile of 128 rows" };
+            return Err(KernelError::Unsupported(format!("{what} on {}", arch.name())));
         }
         let list: Vec<String> = self.tiles.iter().enumerate().map(|(i, t)| format!("X({i},{},{})", t.m, t.n)).collect();
         let mut options = vec![
@@ -362,12 +388,12 @@ impl KernelSpec {
             format!("-DPS_WGMMA={}", u32::from(arch.warpgroups())),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
-            format!("-DPS_MIN_CTAS={}", if self.beside_prefill { 0 } else { residency }),
+            format!("-DPS_MIN_CTAS={}", if self.registers_move().is_some() { 0 } else { residency }),
             format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
             format!("-DPS_TILE_LIST(X)={}", list.join(" ")),
         ];
-        if self.beside_prefill {
-            options.push(format!("--maxrregcount={BESIDE_REGISTERS}"));
+        if let Some(registers) = self.registers_move() {
+            options.push(format!("--maxrregcount={registers}"));
         }
         Ok(with_defines(options, &self.defines))
     }

@@ -29,7 +29,7 @@ const MIXED: [Tile; 4] = [Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m
 /// Tile lists: each tile by itself, and every mixture that a fused plan may need. In place of 16 x 16 packs of few rows
 /// have the lean one.
 fn tile_lists() -> Vec<Vec<Tile>> {
-    let mut lists: Vec<Vec<Tile>> = vec![vec![Tile::LEAN]];
+    let mut lists: Vec<Vec<Tile>> = vec![vec![Tile::LEAN], vec![Tile::TALL]];
     for m in [16, 32, 64] {
         for n in [16, 32, 64, 128] {
             lists.push(vec![Tile { m, n }]);
@@ -122,7 +122,9 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         }
     }
     // The lean tile has no registers for more dimensions.
-    let fits = |tiles: &Vec<Tile>| head_dim <= 128 || !tiles.contains(&Tile::LEAN);
+    let fits = |tiles: &Vec<Tile>| {
+        (head_dim <= 128 || !tiles.contains(&Tile::LEAN)) && (arch.warpgroups() || !tiles.contains(&Tile::TALL))
+    };
     for tiles in tile_lists().into_iter().filter(fits) {
         // Only the fused kernel has several tiles in one launch.
         let fused: &[bool] = if tiles.len() == 1 { &[false, true] } else { &[true] };

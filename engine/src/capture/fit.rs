@@ -36,7 +36,9 @@ pub(super) fn plan_fits(plan: &LaunchPlan) -> Fits {
         {
             return Err(format!("pack {position} reaches past the queries or blocks"));
         }
-        let masked = pack.tile == SubtreeLayout::TILE && pack.queries_len <= SubtreeLayout::TILE.m;
+        let rows = u64::from(pack.queries_len) * u64::from(plan.shape.group());
+        let masked =
+            pack.tile == SubtreeLayout::tile(rows.min(u64::from(u32::MAX)) as u32) && rows <= u64::from(pack.tile.m);
         if pack.is_subtree(plan.shape.block_size) && !masked {
             return Err(format!("pack {position} has more tokens than its blocks, and no tile with masks"));
         }

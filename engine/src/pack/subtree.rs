@@ -4,21 +4,31 @@
 //! would wait for HBM in its second part with all others that began with it, so the two are mixed: a tile of what few have
 //! behind every so many of what all share.
 //!
+//! On the tall tile a warp computes alone what few have, as far as it is of its own rows. There it is dealt out among the
+//! warps, so that all have something to do at once.
+//!
 //! ```text
 //! shared  s0 s1 s2 s3 s4 s5          s0 b0 s1 s2 b1 s3 s4 b2 s5      of each query all s, and its own of b
 //! below   b0 b1 b2            ──►
 //! ```
 //!
 //! Worked number, configuration 3 of PAT on an H100: 16 queries share 2,048 tokens and have 32 each, 40 tiles. All packs take
-//! 124.7 µs one after the other and 102.5 mixed; as packs of the prefix, of leaves and merges 121.7.
+//! 124.7 µs one after the other and 102.5 mixed; as packs of the prefix, of leaves and merges 121.7. On the tall tile, 32
+//! queries a pack, they take 101.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::slice::{Chunks, ChunksExact};
 
 use rustc_hash::FxHashMap;
 
 use crate::tile::Tile;
 use crate::units::{BlockIdx, QueryIdx, Tokens};
 use crate::workload::Batch;
+
+/// Rows of a warp of the tall tile, and tokens of which it computes all or none.
+const ROWS_OF_WARP: u32 = 16;
+const TOKENS_OF_WARP: u32 = 32;
 
 /// A block that the CTA goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +37,7 @@ struct Part {
     /// KV tokens in it.
     tokens: u32,
     /// Bit i: query i of the pack has it.
-    seen: u64,
+    seen: u128,
 }
 
 /// The blocks of a subtree pack in the order of its CTA.
@@ -41,17 +51,30 @@ pub struct SubtreeLayout {
 impl SubtreeLayout {
     /// The tile of such packs: a mask is a word of 64 bits for each tile and query.
     pub const TILE: Tile = Tile { m: 64, n: 64 };
+    /// The one of packs with more rows, which read K and V once for all of them.
+    pub const TALL: Tile = Tile { m: 128, n: 128 };
 
-    /// Of queries that share a run of blocks, from it on to the end of each. Of more than 64 the last see nothing.
+    /// The tile of a pack of so many rows.
+    pub fn tile(rows: u32) -> Tile {
+        if rows > Self::TILE.m { Self::TALL } else { Self::TILE }
+    }
+
+    /// Of queries that share a run of blocks, from it on to the end of each. Of more than 128 the last see nothing.
     pub fn of(batch: &Batch, shared: Range<u32>, queries: &[QueryIdx]) -> Self {
         let block_size = batch.shape.block_size;
-        let all = queries.iter().fold(0_u64, |all, _| all << 1 | 1);
+        let all = queries.iter().fold(0_u128, |all, _| all << 1 | 1);
         let row = queries.first().map_or(&[][..], |first| batch.tables().row(*first));
         let whole = |block: &BlockIdx| Part { block: *block, tokens: block_size, seen: all };
         let shared_parts: Vec<Part> =
             row.get(shared.start as usize..shared.end as usize).unwrap_or(&[]).iter().map(whole).collect();
         let below = below(batch, shared.end, queries);
-        Self { parts: mixed(&shared_parts, &below, block_size), block_size, queries: queries.len() }
+        let group = batch.shape.group();
+        let tile = Self::tile(queries.len() as u32 * group);
+        // What all share but is no whole tile comes last, so that all others are whole; or first, where there are none.
+        let whole = shared_parts.chunks_exact((tile.n / block_size).max(1) as usize);
+        let (rest, dealt) = (whole.remainder().to_vec(), dealt(&below, group, block_size));
+        let others = if whole.len() > 0 { [dealt, rest].concat() } else { [rest, dealt].concat() };
+        Self { parts: mixed(whole, &others), block_size, queries: queries.len() }
     }
 
     /// Tokens that the CTA goes through: those of all blocks, filled or not.
@@ -64,24 +87,20 @@ impl SubtreeLayout {
         self.parts.iter().map(|part| part.block)
     }
 
-    /// For each tile of tokens a word for each query, whose bit i says whether it sees token i, and one for all queries
-    /// together.
-    pub fn masks(&self) -> Vec<u64> {
-        let (step, block) = (Self::TILE.n, self.block_size);
-        let tiles = (self.parts.len() as u32 * block).div_ceil(step) as usize;
-        let width = self.queries + 1;
-        let mut masks = vec![0; tiles * width];
+    /// For each 64 tokens, of whole tiles, a word for each query, whose bit i says whether it sees token i.
+    pub fn masks(&self, tile: Tile) -> Vec<u64> {
+        let (step, block) = (u64::BITS, self.block_size);
+        let words = (self.parts.len() as u32 * block).next_multiple_of(tile.n) / step;
+        let mut masks = vec![0; words as usize * self.queries];
         for (part, first) in self.parts.iter().zip((0..).step_by(block as usize)) {
-            // The tokens of a block, in as many tiles as they reach into.
+            // The tokens of a block, in as many words as they reach into.
             let end = first + part.tokens;
-            for tile in first / step..end.div_ceil(step) {
-                let begin = first.max(tile * step) - tile * step;
-                let count = end.min((tile + 1) * step) - tile * step - begin;
+            for at in first / step..end.div_ceil(step) {
+                let begin = first.max(at * step) - at * step;
+                let count = end.min((at + 1) * step) - at * step - begin;
                 let bits = (u64::MAX >> (step - count)) << begin;
-                let words = &mut masks[tile as usize * width..][..width];
-                for (query, word) in words.iter_mut().enumerate() {
-                    let own = part.seen.checked_shr(query as u32).unwrap_or(0) & 1 == 1;
-                    let sees = query == self.queries || own;
+                for (query, word) in masks[at as usize * self.queries..][..self.queries].iter_mut().enumerate() {
+                    let sees = part.seen.checked_shr(query as u32).unwrap_or(0) & 1 == 1;
                     *word |= if sees { bits } else { 0 };
                 }
             }
@@ -106,17 +125,33 @@ fn below(batch: &Batch, from: u32, queries: &[QueryIdx]) -> Vec<Part> {
             if part == parts.len() {
                 parts.push(Part { block: *block, tokens, seen: 0 });
             }
-            parts[part].seen |= 1_u64.checked_shl(bit).unwrap_or(0);
+            parts[part].seen |= 1_u128.checked_shl(bit).unwrap_or(0);
             before = part;
         }
     }
     parts
 }
 
-/// Both, evenly mixed by tiles; what all share begins.
-fn mixed(shared: &[Part], below: &[Part], block_size: u32) -> Vec<Part> {
-    let unit = (SubtreeLayout::TILE.n / block_size).max(1) as usize;
-    let (mut shared, mut below) = (shared.chunks(unit), below.chunks(unit));
+/// The same dealt out among the warps of a tile, which take 16 rows each: in turns 32 tokens that rows of each see.
+fn dealt(below: &[Part], group: u32, block_size: u32) -> Vec<Part> {
+    let warp = |part: &Part| part.seen.trailing_zeros() * group / ROWS_OF_WARP;
+    let mut of_warps: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+    for part in below {
+        of_warps.entry(warp(part)).or_default().push(*part);
+    }
+    let unit = (TOKENS_OF_WARP / block_size).max(1) as usize;
+    let mut of_warps: Vec<Chunks<'_, Part>> = of_warps.values().map(|parts| parts.chunks(unit)).collect();
+    let mut dealt = Vec::with_capacity(below.len());
+    while dealt.len() < below.len() {
+        dealt.extend(of_warps.iter_mut().filter_map(Iterator::next).flatten());
+    }
+    dealt
+}
+
+/// Tiles of what all share and blocks of what few have, evenly mixed by tiles; what all share begins.
+fn mixed(mut shared: ChunksExact<'_, Part>, below: &[Part]) -> Vec<Part> {
+    let unit = shared.clone().next().map_or(1, <[Part]>::len);
+    let mut below = below.chunks(unit);
     let (of_shared, of_below) = (shared.len(), below.len());
     let (mut taken, mut mixed) = ((0, 0), Vec::new());
     while shared.len() + below.len() > 0 {
@@ -137,14 +172,14 @@ mod tests {
     use crate::workload::{PrefixTree, random_forest};
 
     /// Of each query of a layout the tokens that its mask lets it see, as (block, token in it), sorted, and whether it sees
-    /// one of the first tile.
-    fn seen(layout: &SubtreeLayout, queries: usize) -> Vec<(Vec<(u32, u32)>, bool)> {
-        let (blocks, masks): (Vec<BlockIdx>, Vec<u64>) = (layout.blocks().collect(), layout.masks());
-        let mut seen = vec![(Vec::new(), false); queries + 1];
-        for (tile, words) in masks.chunks(queries + 1).enumerate() {
+    /// one of the first 64.
+    fn seen(layout: &SubtreeLayout, tile: Tile) -> Vec<(Vec<(u32, u32)>, bool)> {
+        let (blocks, masks): (Vec<BlockIdx>, Vec<u64>) = (layout.blocks().collect(), layout.masks(tile));
+        let mut seen = vec![(Vec::new(), false); layout.queries];
+        for (at, words) in masks.chunks(layout.queries).enumerate() {
             for (query, word) in words.iter().enumerate() {
-                seen[query].1 |= tile == 0 && *word != 0;
-                for token in (0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| tile as u32 * 64 + bit) {
+                seen[query].1 |= at == 0 && *word != 0;
+                for token in (0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| at as u32 * 64 + bit) {
                     seen[query].0.push((blocks[(token / layout.block_size) as usize].0, token % layout.block_size));
                 }
             }
@@ -161,7 +196,7 @@ mod tests {
         /// Any queries below any node with blocks: the tokens of the layout are those of the tree, and each query sees
         /// its own once, wherever they stand.
         #[test]
-        fn each_query_sees_its_own_tokens_once(seed in any::<u64>(), pick in any::<u64>(), most in 1_usize..=64) {
+        fn each_query_sees_its_own_tokens_once(seed in any::<u64>(), pick in any::<u64>(), most in 1_usize..=128) {
             let spec = random_forest(seed, 0);
             let batch = spec.build().unwrap();
             let tree = PrefixTree::of(&batch);
@@ -179,19 +214,16 @@ mod tests {
             let blocks: usize = below.iter().map(|node| tree.node(*node).blocks.len()).sum();
             let block = u64::from(batch.shape.block_size);
             prop_assert_eq!(layout.tokens().0, (shared.len() + blocks) as u64 * block);
-            let all = seen(&layout, queries.len());
-            for (query, (seen, begins)) in queries.iter().zip(&all) {
-                let row = &batch.tables().row(*query)[shared.start as usize..];
-                let tokens = batch.request(*query).kv.0 - u64::from(shared.start) * block;
-                let mut own: Vec<(u32, u32)> =
-                    (0..tokens).map(|token| (row[(token / block) as usize].0, (token % block) as u32)).collect();
-                own.sort_unstable();
-                prop_assert!(*begins && seen == &own, "query {}", query.0);
+            for tile in [SubtreeLayout::TILE, SubtreeLayout::TALL] {
+                for (query, (seen, begins)) in queries.iter().zip(seen(&layout, tile)) {
+                    let row = &batch.tables().row(*query)[shared.start as usize..];
+                    let tokens = batch.request(*query).kv.0 - u64::from(shared.start) * block;
+                    let mut own: Vec<(u32, u32)> =
+                        (0..tokens).map(|token| (row[(token / block) as usize].0, (token % block) as u32)).collect();
+                    own.sort_unstable();
+                    prop_assert!(begins && seen == own, "query {}", query.0);
+                }
             }
-            let mut some: Vec<(u32, u32)> = all[..queries.len()].iter().flat_map(|(tokens, _)| tokens).copied().collect();
-            some.sort_unstable();
-            some.dedup();
-            prop_assert_eq!(&some, &all[queries.len()].0, "the last word is of all queries");
         }
     }
 
@@ -203,7 +235,7 @@ mod tests {
         let tiles = 256 / 64;
         let layout = SubtreeLayout::of(&batch, 0..256 / batch.shape.block_size, &queries);
         let shared: Vec<bool> =
-            layout.masks().chunks(5).map(|words| words[..4].iter().all(|word| *word != 0)).collect();
+            layout.masks(SubtreeLayout::TILE).chunks(4).map(|words| words.iter().all(|word| *word != 0)).collect();
         assert_eq!(shared.len(), tiles + 4);
         assert_eq!(shared, [true, false, true, false, true, false, true, false]);
     }

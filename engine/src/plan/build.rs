@@ -195,7 +195,8 @@ fn tile_of(input: &PackInput<'_>, pack: &Pack, phase: Option<&Phase>, rule: Tile
     }
     if pack.is_subtree(input.batch.shape.block_size) {
         let reason = "the masks of a subtree are for this tile";
-        return Tiled { tile: SubtreeLayout::TILE, others: Vec::new(), rows, folded, reason, from_tokens: None };
+        let tile = SubtreeLayout::tile(rows);
+        return Tiled { tile, others: Vec::new(), rows, folded, reason, from_tokens: None };
     }
     let choice = tile::select(input.tiles, rule, rows, pack.tokens);
     let others = match (input.explain, rule) {

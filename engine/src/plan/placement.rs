@@ -54,7 +54,9 @@ impl LaunchPlan {
         match launch.kind {
             LaunchKind::Attention(_) if launch.order == CtaOrder::QueryHeads => true,
             LaunchKind::Attention(tile) => {
-                tile.m > LARGEST_DECODE || self.packs_of(launch).iter().any(|pack| rows(pack) > tile.m)
+                let packs = self.packs_of(launch);
+                let subtrees = || packs.iter().all(|pack| self.pack(*pack).is_subtree(self.shape.block_size));
+                packs.iter().any(|pack| rows(pack) > tile.m) || (tile.m > LARGEST_DECODE && !subtrees())
             }
             LaunchKind::Hybrid(_) => launch.kind.takes_from_queue(),
             _ => false,

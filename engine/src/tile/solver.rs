@@ -241,6 +241,9 @@ fn kernels_at(device: &Device, head_dim: u32) -> &[KernelResources] {
     if own.is_empty() { &device.kernels } else { own }
 }
 
+/// Tokens of the least block that comes by bulk copies.
+pub const BULK_BLOCK: u32 = 16;
+
 /// Whether a device names a kernel of a tile at a head dimension.
 pub fn has_kernel(device: &Device, tile: Tile, head_dim: u32) -> bool {
     kernels_at(device, head_dim).iter().any(|kernel| (kernel.m, kernel.n) == (tile.m, tile.n))

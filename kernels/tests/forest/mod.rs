@@ -114,6 +114,7 @@ impl Forest {
                 let (piece, after) = left.split_at(cut);
                 left = after;
                 self.push(tile as u32, pack, piece);
+                self.see_all(shape);
                 if left.is_empty() {
                     break;
                 }
@@ -121,11 +122,27 @@ impl Forest {
         }
     }
 
+    /// Masks for the last pack, if its tile has none without them, of which all see all.
+    fn see_all(&mut self, shape: &DecodeShape) {
+        let Some(pack) = self.packs.last_mut() else { return };
+        let tile = self.tiles[pack.tile as usize];
+        if tile != Tile::TALL {
+            return;
+        }
+        let words = pack.kv_tokens.next_multiple_of(tile.n) / 64;
+        let tokens = (0..words).map(|word| pack.kv_tokens.saturating_sub(word * 64).min(64));
+        let word = |tokens: u32| u64::MAX.checked_shr(64 - tokens).unwrap_or(0);
+        let seen: Vec<u64> = tokens.flat_map(|tokens| (0..pack.num_queries).map(move |_| word(tokens))).collect();
+        pack.masks = Some(self.masks.len() as u32);
+        self.masks.extend(tile.masks(&seen, pack.num_queries, shape.group()));
+    }
+
     /// Whether one pack can hold these queries with all that lies below them.
     fn may_mask(&self, shape: &DecodeShape, queries: &[u32]) -> bool {
         let spec = KernelSpec::new(&self.tiles, shape.head_dim, shape.dtype, true, false);
         let masked = KernelSpec { sight: Sight::Masked, ..spec };
-        queries.len() as u32 * shape.group() <= Tile::MASKED.m && masked.check().is_ok()
+        let rows = queries.len() as u32 * shape.group();
+        masked.check().is_ok() && self.tiles.iter().any(|tile| tile.takes_masks() && rows <= tile.m)
     }
 
     /// One pack for `blocks`, which all of its queries have, and everything below, behind the first block in any order.
@@ -142,22 +159,24 @@ impl Forest {
         let mut parts: Vec<(u32, u32, Range<usize>)> = blocks.iter().map(|b| (b.0, b.1, all.clone())).collect();
         self.below(rng, shape, queries, all, free, depth + 1, &mut parts);
         parts[1..].shuffle(rng);
-        let tile = self.tiles.iter().position(|tile| *tile == Tile::MASKED).unwrap() as u32;
+        let tile = self.tiles.iter().position(Tile::takes_masks).unwrap();
         let bs = shape.block_size;
         let listed: Vec<(u32, u32)> = parts.iter().map(|part| (part.0, bs)).collect();
-        self.push(tile, queries, &listed);
+        self.push(tile as u32, queries, &listed);
         let tokens = bs * parts.len() as u32;
         self.packs.last_mut().unwrap().masks = Some(self.masks.len() as u32);
-        for first in (0..tokens).step_by(Tile::MASKED.n as usize) {
-            let mut seen = vec![0_u64; queries.len() + 1];
-            for token in first..tokens.min(first + Tile::MASKED.n) {
+        let mut all_seen = Vec::new();
+        for first in (0..tokens.next_multiple_of(self.tiles[tile].n)).step_by(64) {
+            let mut seen = vec![0_u64; queries.len()];
+            for token in first..tokens.min(first + 64) {
                 let (_, filled, of) = &parts[(token / bs) as usize];
                 if token % bs < *filled {
-                    of.clone().chain([queries.len()]).for_each(|query| seen[query] |= 1 << (token - first));
+                    of.clone().for_each(|query| seen[query] |= 1 << (token - first));
                 }
             }
-            self.masks.extend(seen);
+            all_seen.extend(seen);
         }
+        self.masks.extend(self.tiles[tile].masks(&all_seen, queries.len() as u32, shape.group()));
     }
 
     /// The children of a node as blocks with their tokens and the queries that have them, by places in the pack.

@@ -2,10 +2,11 @@
 
 use std::borrow::Borrow;
 
-use crate::backend::sim::cost::{BULK_BLOCK, CostModel};
+use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::Alike;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::plan::LaunchPlan;
+use crate::tile::BULK_BLOCK;
 
 /// The part of what comes from HBM that is marked. Which packs are alike is asked for where some may be.
 pub(super) fn part<A: Borrow<Alike>>(model: &CostModel<'_>, plan: &LaunchPlan, alike: impl FnOnce() -> A) -> f64 {

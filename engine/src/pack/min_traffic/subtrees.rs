@@ -9,6 +9,7 @@
 //! 1.28, 82 µs.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
@@ -16,8 +17,8 @@ use rustc_hash::FxHashMap;
 use crate::decision::{Choice, Considered, Decision, Price, Subject};
 use crate::pack::min_traffic::lanes::lane_time;
 use crate::pack::{Pack, PackInput, Packing, SubtreeLayout};
-use crate::tile::{FEW_ROWS, LaneTime};
-use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
+use crate::tile::{self, FEW_ROWS, LaneTime};
+use crate::units::{Bytes, NodeIdx, PackIdx, QueryIdx, Tokens};
 
 /// The largest head dimension at which kernels have masks.
 const MOST_DIMENSIONS: u32 = 128;
@@ -64,6 +65,56 @@ fn run_beside<'a>(input: &PackInput<'_>, packs: impl Iterator<Item = &'a Pack>) 
         }
     }
     !(four_heads && one_head)
+}
+
+/// Subtree packs of twice the rows, whose CTAs read once what two read before; `None` where there is no kernel for them, or
+/// where not all packs become such: one persistent kernel takes no others beside them.
+pub(super) fn with_tall_packs(input: &PackInput<'_>, packing: &Packing) -> Option<Packing> {
+    let shape = &input.batch.shape;
+    let subtrees = packing.packs.iter().all(|pack| pack.is_subtree(shape.block_size));
+    let has_kernel = tile::has_kernel(input.device, SubtreeLayout::TALL, shape.head_dim);
+    if !subtrees || !has_kernel || shape.block_size < tile::BULK_BLOCK {
+        return None;
+    }
+    // The packs of a node, and their queries.
+    let mut of_node: BTreeMap<(NodeIdx, u32), (Pack, u64, Vec<QueryIdx>)> = BTreeMap::new();
+    for pack in &packing.packs {
+        let (_, read, queries) = of_node.entry((pack.node, pack.blocks_begin)).or_insert((*pack, 0, Vec::new()));
+        *read += pack.tokens.0;
+        queries.extend_from_slice(packing.queries_of(pack));
+    }
+    let most = (SubtreeLayout::TALL.m / shape.group()) as usize;
+    let mut packs = Vec::new();
+    for (pack, read, queries) in of_node.values() {
+        // As even as can be.
+        let count = queries.len().div_ceil(most);
+        for own in (0..count).map(|at| &queries[queries.len() * at / count..queries.len() * (at + 1) / count]) {
+            let shared = u64::from(pack.block_count()) * u64::from(shape.block_size);
+            let tokens = Tokens(shared) + tokens_below(input, pack.node, own);
+            packs.push((Pack { queries_len: own.len() as u32, tokens, ..*pack }, own, read / count as u64));
+        }
+    }
+    if packs.iter().any(|(pack, ..)| SubtreeLayout::tile(pack.rows(shape.group())) != SubtreeLayout::TALL) {
+        return None;
+    }
+    packs.sort_by_key(|(pack, ..)| Reverse((pack.tokens, pack.queries_len)));
+    let mut tall = Packing { decisions: packing.decisions.clone(), ..Packing::default() };
+    tall.decisions.records.retain(|decision| !matches!(decision.subject, Subject::Pack(_)));
+    for (at, (pack, queries, before)) in packs.into_iter().enumerate() {
+        if input.explain {
+            tall.decisions.records.push(explain_tall(at, (pack.tokens, Tokens(before)), shape.kv_bytes_per_token()));
+        }
+        tall.packs.push(Pack { queries_begin: tall.queries.len() as u32, ..pack });
+        tall.queries.extend_from_slice(queries);
+    }
+    Some(tall)
+}
+
+/// Tokens of the blocks below a node that some of its queries have.
+fn tokens_below(input: &PackInput<'_>, node: NodeIdx, queries: &[QueryIdx]) -> Tokens {
+    let tree = input.tree;
+    let blocks: u64 = tree.below(node, queries).iter().map(|below| tree.node(*below).blocks.len() as u64).sum();
+    Tokens(blocks * u64::from(input.batch.shape.block_size))
 }
 
 /// What packs take of the lanes.
@@ -164,7 +215,7 @@ impl<'a> Taking<'a> {
         if behind.is_empty() || self.token * self.tokens_alone(&behind).as_f64() >= apart {
             return;
         }
-        let below = self.tokens_below(pack.node, queries);
+        let below = tokens_below(self.input, pack.node, queries);
         let along = self.token * below.as_f64();
         if along >= apart {
             return;
@@ -201,13 +252,6 @@ impl<'a> Taking<'a> {
     /// Of what packs read the tokens of nodes that one request has.
     fn tokens_alone(&self, packs: &[u32]) -> Tokens {
         packs.iter().map(|number| alone(self.input, &self.packing.packs[*number as usize])).sum()
-    }
-
-    /// Tokens of the blocks below a node that some of its queries have.
-    fn tokens_below(&self, node: NodeIdx, queries: &[QueryIdx]) -> Tokens {
-        let tree = self.input.tree;
-        let blocks: u64 = tree.below(node, queries).iter().map(|below| tree.node(*below).blocks.len() as u64).sum();
-        Tokens(blocks * u64::from(self.input.batch.shape.block_size))
     }
 
     /// The packs that no other has taken along, as they were.
@@ -270,6 +314,21 @@ fn explain(at: usize, taken: Taken) -> Decision {
         rule:
             "a CTA goes on to the ends of its requests where that takes less of the lanes than CTAs for what is there"
                 .into(),
+        constant: None,
+    }
+}
+
+fn explain_tall(at: usize, (tokens, before): (Tokens, Tokens), of_token: Bytes) -> Decision {
+    let way =
+        |what, read: Tokens| Considered::new(what, read.as_f64(), Price::traffic(read.as_f64() * of_token.as_f64()));
+    Decision {
+        subject: Subject::Pack(PackIdx::from(at)),
+        other: None,
+        choice: Choice::Sharing,
+        considered: vec![way("at most 128 rows", tokens), way("at most 64 rows", before)],
+        chosen: 0,
+        unit: "KV tokens read".into(),
+        rule: "where all packs are subtrees, CTAs of twice the rows read once what two read before".into(),
         constant: None,
     }
 }
@@ -353,6 +412,32 @@ mod tests {
             });
         }
         assert!(some > 10, "{some} subtree packs");
+    }
+
+    #[test]
+    fn where_all_packs_are_subtrees_they_may_have_twice_the_rows() {
+        let tall = |text: &str, (query_heads, kv_heads, block_size), device| {
+            let shape = AttentionShape { query_heads, kv_heads, block_size, ..AttentionShape::default() };
+            let batch = parse_tree(text, shape).unwrap().build().unwrap();
+            with_input(&batch, &PrefixTree::of(&batch), (device, None), |input| {
+                let packing = with_subtrees(input, &MinTime.pack(input).unwrap())?;
+                let tall = with_tall_packs(&PackInput { explain: true, ..*input }, &packing)?;
+                coverage(&batch, &tall).unwrap();
+                let rows = tall.packs.iter().map(|pack| pack.rows(batch.shape.group()));
+                assert!(rows.clone().all(|rows| rows > 64 && rows <= 128), "{:?}", rows.collect::<Vec<_>>());
+                let explained = |decision: &&Decision| matches!(decision.subject, Subject::Pack(_));
+                assert_eq!(tall.decisions.records.iter().filter(explained).count(), tall.packs.len());
+                Some(tall.packs.len())
+            })
+        };
+        assert_eq!(tall("1,1024_2048,32", (32, 8, 32), "h200-sxm"), Some(32), "half as many");
+        assert_eq!(
+            tall("1,1000_2048,32", (24, 8, 16), "h200-sxm"),
+            Some(24),
+            "42 of three rows in one, as even as can be"
+        );
+        assert_eq!(tall("1,1024_2048,32", (32, 8, 8), "h200-sxm"), None, "small blocks come without bulk copies");
+        assert_eq!(tall("1,1024_2048,32", (32, 8, 32), "a100-sxm-80gb"), None, "no kernel");
     }
 
     #[test]

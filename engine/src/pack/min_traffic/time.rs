@@ -42,7 +42,7 @@ use crate::error::Result;
 use crate::pack::min_traffic::lanes::{Again, Lanes, Limit, Makespan};
 use crate::pack::min_traffic::narrow::narrowed;
 use crate::pack::min_traffic::search::Price;
-use crate::pack::min_traffic::subtrees::with_subtrees;
+use crate::pack::min_traffic::subtrees::{with_subtrees, with_tall_packs};
 use crate::pack::min_traffic::{searched, without_partials};
 use crate::pack::splits::push_pieces;
 use crate::pack::{Pack, PackInput, Packing, Scheduler, price as bytes};
@@ -110,8 +110,10 @@ impl Scheduler for MinTime {
                 break;
             }
             let subtrees = with_subtrees(input, &packing);
+            let tall = subtrees.as_ref().and_then(|packing| with_tall_packs(input, packing));
             packings.push(packing);
             packings.extend(subtrees);
+            packings.extend(tall);
         }
         Ok(packings)
     }

@@ -279,7 +279,9 @@ impl Lowering<'_> {
         }
         let begins = (self.lowered.block_ids.len() as u32, Some(self.lowered.masks.len() as u32));
         self.lowered.block_ids.extend(layout.blocks().map(|block| block.0));
-        self.lowered.masks.extend(layout.masks());
+        let tile = KernelTile { m: pack.tile.m, n: pack.tile.n };
+        let masks = tile.masks(&layout.masks(pack.tile), pack.queries_len, plan.shape.group());
+        self.lowered.masks.extend(masks);
         Ok(begins)
     }
 
@@ -419,6 +421,7 @@ fn kernel_tile(tile: Tile, (side_by_side, few): (bool, bool), mixed: bool, head_
     let n = match (tile.m, tile.n) {
         (16, 16) if side_by_side && few && head_dim <= 128 => return KernelTile::LEAN,
         (16, 16) if side_by_side => 16,
+        (m, n) if (m, n) == (KernelTile::TALL.m, KernelTile::TALL.n) => n,
         _ if mixed => 64,
         (16, 16) => 32,
         (m, 128) if m * head_dim > 4096 => 64,

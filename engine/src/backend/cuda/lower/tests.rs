@@ -260,25 +260,36 @@ fn assert_all_merged(plan: &LaunchPlan, lowered: &Lowered) {
 #[test]
 fn subtree_packs_go_down_with_masks_and_others_without() {
     let shape = AttentionShape { query_heads: 32, kv_heads: 8, block_size: 16, ..AttentionShape::default() };
-    let batch = parse_tree("1,32_1024,40", shape).unwrap().build().unwrap();
-    let tree = PrefixTree::of(&batch);
-    let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap();
-    crate::pack::testing::with_input(&batch, &tree, ("h200-sxm", None), |input| {
-        let packings = pack::find("min-time").unwrap().packings(input).unwrap();
-        let choice =
-            PlanChoice { scheduler: "min-time", strategy: Strategy::Fused, rule: TileRule::Fitting, explain: false };
-        let mut plans = packings.iter().map(|packing| plan::build(input, packing, &choice).unwrap());
-        let plan = plans.find(|plan| plan.subtree_packs() > 0).unwrap();
-        let lowered = lower(&batch, &plan).unwrap();
-        let arrays = lowered.arrays();
-        arrays.check(&super::shape(&batch.shape), blocks).unwrap();
-        for (pack, task) in lowered.place_of.iter().map(|place| plan.order[*place as usize]).zip(arrays.packs) {
-            assert_eq!(task.masks.is_some(), plan.pack(pack).is_subtree(16), "pack {}", pack.0);
-        }
-        let mut short = plan.clone();
-        short.packs.iter_mut().find(|pack| pack.is_subtree(16)).unwrap().tokens.0 -= 16;
-        assert!(lower(&batch, &short).unwrap_err().to_string().contains("goes through"));
-    });
+    // Two packs of 64 rows; and many of 64 or half as many of 128, of groups of four and of three, of which a query has rows
+    // in both halves.
+    for (text, query_heads, tiles) in [("1,32_1024,40", 32, 1), ("1,1024_2048,32", 32, 2), ("1,1024_2048,32", 24, 2)] {
+        let batch = parse_tree(text, AttentionShape { query_heads, ..shape }).unwrap().build().unwrap();
+        let tree = PrefixTree::of(&batch);
+        let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap();
+        crate::pack::testing::with_input(&batch, &tree, ("h200-sxm", None), |input| {
+            let mut seen = std::collections::BTreeSet::new();
+            let packings = pack::find("min-time").unwrap().packings(input).unwrap();
+            let ways = [Strategy::Fused, Strategy::Serial].into_iter().flat_map(|strategy| {
+                let choice = PlanChoice { scheduler: "min-time", strategy, rule: TileRule::Fitting, explain: false };
+                packings.iter().map(move |packing| plan::build(input, packing, &choice).unwrap())
+            });
+            for plan in ways.filter(|plan| plan.subtree_packs() > 0) {
+                let lowered = lower(&batch, &plan).unwrap();
+                let arrays = lowered.arrays();
+                arrays.check(&super::shape(&batch.shape), blocks).unwrap();
+                assert!(lowered.warnings.is_empty(), "{:?}", lowered.warnings);
+                assert!(lowered.tasks.is_empty(), "no pack of 128 rows runs as prefill");
+                for (pack, task) in lowered.place_of.iter().map(|place| plan.order[*place as usize]).zip(arrays.packs) {
+                    assert_eq!(task.masks.is_some(), plan.pack(pack).is_subtree(16), "pack {}", pack.0);
+                }
+                seen.extend(plan.packs.iter().filter(|pack| pack.is_subtree(16)).map(|pack| pack.tile));
+                let mut short = plan.clone();
+                short.packs.iter_mut().find(|pack| pack.is_subtree(16)).unwrap().tokens.0 -= 16;
+                assert!(lower(&batch, &short).unwrap_err().to_string().contains("goes through"));
+            }
+            assert_eq!(seen.len(), tiles, "{text}: {seen:?}");
+        });
+    }
 }
 
 #[test]

@@ -1,0 +1,167 @@
+// Tile 128 x 128, whose packs have masks: two warpgroups take 64 rows each of the same K and V.
+//
+//   tile of tokens that all see      warpgroup instructions, PV of a tile during the softmax of the next
+//   one that few see                 each warp by itself, of 32 tokens at a time only those that a row of it sees
+//
+// The host says for each tile which 32 tokens of it which warp sees (`kSeenByAll`), and behind these for each 64 tokens
+// what each query sees, a bit a token.
+#pragma once
+#include "decode.cuh"
+#include "masks.cuh"
+#include "wgmma.cuh"
+
+#if PS_WGMMA
+// Of a tile: all see all of it. Bit 4 w + i: a row of warp w sees one of the 32 tokens from 32 i on.
+constexpr u64 kSeenByAll = 1ull << 63;
+
+template <class S>
+struct TallMasks {
+    const u64* const masks;  // first of the tiles, then of the queries
+    const u32 tiles, queries;
+    u32 rows[2];  // the queries of this lane's rows
+    u64 ahead;    // lane i: of the tile that comes whose number modulo 32 is i
+    bool gaps;    // whether some tile has tokens that no query sees
+
+    __device__ __forceinline__ TallMasks(const DecodeParams& p, const TaskInfo& info, const Position<S>& at)
+        : masks(p.masks + (masks_of(info) & ~kGaps) - 1),
+          tiles((info.kv_tokens + S::kTokens - 1) / S::kTokens),
+          queries(info.num_queries),
+          gaps(masks_of(info) & kGaps) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) rows[r] = min(query_of_row(p, at.row() + r * 8), queries - 1);
+        // A way to HBM each otherwise, for every tile.
+#pragma unroll 1
+        for (u32 i = at.thread * 16; i < tiles * (2 * queries + 1); i += kConsumers * 16) {
+            asm volatile("prefetch.global.L1 [%0];" ::"l"(masks + i));
+        }
+    }
+
+    // What is said of a tile; they are asked for in their order.
+    __device__ __forceinline__ u64 of_tile(u32 tile, u32 lane) {
+        if ((tile & 31) == 0) ahead = tile + lane < tiles ? __ldg(masks + tile + lane) : 0;
+        return __shfl_sync(0xffffffffu, ahead, tile & 31);
+    }
+
+    // Of 32 tokens of a tile, which these rows see.
+    __device__ __forceinline__ void seen(u32 (&own)[2], u32 tile, u32 part) const {
+        const u32* const from = (const u32*)(masks + tiles + (2 * tile + part / 2) * queries) + (part & 1);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) own[r] = __ldg(from + 2 * rows[r]);
+    }
+};
+
+// Zeroes rows of V that no row of P has: they may hold anything, NaN included. `live` are 16 tokens.
+__device__ __forceinline__ void clear_rows(u32 (&v)[4], u32 live, u32 lane) {
+    const u32 own = live >> (lane & 3) * 2;
+    const u32 low = (own & 1 ? 0xffffu : 0) | (own & 2 ? 0xffff0000u : 0);
+    const u32 high = (own & 0x100 ? 0xffffu : 0) | (own & 0x200 ? 0xffff0000u : 0);
+    v[0] &= low;
+    v[1] &= high;
+    v[2] &= low;
+    v[3] &= high;
+}
+
+// The rows of Q that this warp computes, by itself: the scout alone would take as long as for two tiles.
+template <class S>
+__device__ __forceinline__ void copy_own_rows(const DecodeParams& p, const TaskInfo& info, u32 queries, const Position<S>& at) {
+    constexpr u32 kChunks = kDim / 8, kStep = 32 / kChunks;
+    const u32 rows = group_times(p, info.num_queries), chunk = at.lane % kChunks;
+    const u16* const from_head = p.queries + group_times(p, info.kv_head) * kDim + chunk * 8;
+#pragma unroll
+    for (u32 i = 0; i < 16; i += kStep) {
+        const u32 row = at.warp * 16 + i + at.lane / kChunks;
+        if (row >= rows) continue;
+        const u32 nth = query_of_row(p, row);
+        const u16* from = from_head + ((u64)info.queries[nth].query * p.q_heads + (row - group_times(p, nth))) * kDim;
+        copy_16(tile_address<S::kM>(queries, row, chunk), from, true);
+    }
+    wait_copies();
+}
+
+// 32 tokens at a time of a tile that few see, as far as a row of this warp sees any: by the warp alone.
+template <class S>
+struct SparsePart {
+    float s[4][4];
+    u32 left;    // those to do, a bit each
+    u32 own[2];  // of the first of them, which tokens these rows see
+
+    __device__ __forceinline__ SparsePart(const TallMasks<S>& masks, u32 tile, u32 seen, const Position<S>& at)
+        : left(seen >> at.warp * 4 & 15) {
+        if (left != 0) masks.seen(own, tile, first());
+    }
+
+    __device__ __forceinline__ bool any() const { return left != 0; }
+    __device__ __forceinline__ u32 first() const { return __ffs(left) - 1; }
+
+    __device__ __forceinline__ void advance(const TallMasks<S>& masks, u32 tile) {
+        left &= left - 1;
+        if (left != 0) masks.seen(own, tile, first());
+    }
+
+    __device__ __forceinline__ void scores(u32 queries, u32 k_stage, const Position<S>& at) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+#pragma unroll
+        for (int k = 0; k < kDim / 32; ++k) {
+            u32 q[2][4];
+            load_q_step<S>(q[0], queries, 2 * k, at);
+            load_q_step<S>(q[1], queries, 2 * k + 1, at);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                u32 b[4];
+                const u32 token = first() * 32 + j * 8 + (at.lane & 7);
+                load_matrices(b, tile_address<S::kN>(k_stage, token, k * 4 + (at.lane >> 3)));
+                mma_16x8x16(s[j], q[0], b[0], b[1]);
+                mma_16x8x16(s[j], q[1], b[2], b[3]);
+            }
+        }
+    }
+
+    // Softmax of the scores, and P V.
+    __device__ __forceinline__ void output(RowState<S>& state, u32 v_stage, bool gaps, float scale,
+                                           const Position<S>& at) {
+        float top[2] = {-PS_INF, -PS_INF}, shrink[2];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+#pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                if (!(own[c >> 1] >> (j * 8 + (at.lane & 3) * 2 + (c & 1)) & 1)) s[j][c] = -PS_INF;
+                top[c >> 1] = fmaxf(top[c >> 1], s[j][c]);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            float m = fmaxf(state.m[r], quad_max(top[r]) * scale);
+            if (m - state.m[r] <= kLag) m = state.m[r];
+            // A row may have seen no token so far.
+            const float from = m == -PS_INF ? 0.0f : m;
+            shrink[r] = exp2_fast(state.m[r] - from);
+            state.m[r] = m;
+            float sum = 0.0f;
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                s[j][2 * r] = exp2_fast(s[j][2 * r] * scale - from);
+                s[j][2 * r + 1] = exp2_fast(s[j][2 * r + 1] * scale - from);
+                sum += s[j][2 * r] + s[j][2 * r + 1];
+            }
+            state.l[r] = state.l[r] * shrink[r] + sum;
+        }
+        if (__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) rescale(state, shrink);
+        u32 weights[2][4];
+        pack_weights(weights, s);
+        const u32 live = gaps ? __reduce_or_sync(0xffffffffu, own[0] | own[1]) : ~0u;
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            const u32 row = first() * 32 + k * 16 + (at.lane & 15);
+#pragma unroll
+            for (int d = 0; d < kDim / 16; ++d) {
+                u32 v[4];
+                load_matrices_transposed(v, tile_address<S::kN>(v_stage, row, d * 2 + (at.lane >> 4)));
+                if (gaps) clear_rows(v, live >> (k * 16), at.lane);
+                mma_16x8x16(state.o[2 * d], weights[k], v[0], v[1]);
+                mma_16x8x16(state.o[2 * d + 1], weights[k], v[2], v[3]);
+            }
+        }
+    }
+};
+#endif
