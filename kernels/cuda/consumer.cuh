@@ -20,12 +20,13 @@ struct Consumer {
         __syncwarp();
     }
 
-    __device__ __forceinline__ u32 wait_stage() {
-        barrier_wait(smem_address(&shared.scratch.full[cursor.stage]), cursor.parity);
+    __device__ __forceinline__ u32 wait_at(const RingCursor<kStages>& at) {
+        barrier_wait(smem_address(&shared.scratch.full[at.stage]), at.parity);
         // Matrix loads and tensor instructions need the whole warp, and lanes may leave the wait apart.
         __syncwarp();
-        return smem_address(shared.ring[cursor.stage]);
+        return smem_address(shared.ring[at.stage]);
     }
+    __device__ __forceinline__ u32 wait_stage() { return wait_at(cursor); }
 
     // The same for warpgroup instructions, which read what ordinary copies may have brought.
     __device__ __forceinline__ u32 wait_tensor_stage() {
@@ -91,7 +92,8 @@ struct Consumer {
             u32 k_stage = wait_stage();
             if (begin == 0) span.first_tile();
             if constexpr (S::kQueriesStay) {
-                scores_of_staying<S>(s, smem_address(shared.queries), k_stage, at);
+                const u32 first = (S::kPerWarp ? at.warp : at.col_group) * S::kTokens8 * 8;
+                scores_of_staying(s, smem_address(shared.queries), k_stage, first, at);
             } else {
                 scores<S>(s, q, k_stage, at);
             }
@@ -188,6 +190,7 @@ struct Consumer {
             if (seen & kSeenByAll) {
                 float s[S::kTokens8][4], shrink[2];
                 warpgroup_begin_scores(s, own, wait_tensor_stage());
+                // Each way whole, since ptxas has products wait for each other where it does not see how many are under way.
                 if (open) {
                     warpgroup_begin_accumulate(state.o, weights, wait_at(v));
                     warpgroup_wait<1>();
@@ -244,12 +247,6 @@ struct Consumer {
         v.advance();
     }
 
-    // A stage that need not be the next, filled.
-    __device__ __forceinline__ u32 wait_at(const RingCursor<kStages>& at) {
-        barrier_wait(smem_address(&shared.scratch.full[at.stage]), at.parity);
-        __syncwarp();
-        return smem_address(shared.ring[at.stage]);
-    }
 #endif
 
     // Tile after tile with the rows on the n side.

@@ -75,21 +75,21 @@ __device__ __forceinline__ void scores(float (&s)[S::kTokens8][4], const u32 (&q
     }
 }
 
-// The same with rows of Q that stay in shared memory.
-template <class S>
-__device__ __forceinline__ void scores_of_staying(float (&s)[S::kTokens8][4], u32 queries, u32 stage,
+// The same, of the tokens of a stage from `first` on, with rows of Q that stay in shared memory.
+template <class S, int kTokens8>
+__device__ __forceinline__ void scores_of_staying(float (&s)[kTokens8][4], u32 queries, u32 stage, u32 first,
                                                   const Position<S>& at) {
 #pragma unroll
-    for (int j = 0; j < S::kTokens8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+    for (int j = 0; j < kTokens8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
 #pragma unroll
     for (int k = 0; k < kDim / 32; ++k) {
         u32 q[2][4];
         load_q_step<S>(q[0], queries, 2 * k, at);
         load_q_step<S>(q[1], queries, 2 * k + 1, at);
 #pragma unroll
-        for (int j = 0; j < S::kTokens8; ++j) {
+        for (int j = 0; j < kTokens8; ++j) {
             u32 b[4];
-            const u32 token = ((S::kPerWarp ? at.warp : at.col_group) * S::kTokens8 + j) * 8 + (at.lane & 7);
+            const u32 token = first + j * 8 + (at.lane & 7);
             load_matrices(b, tile_address<S::kN>(stage, token, k * 4 + (at.lane >> 3)));
             mma_16x8x16(s[j], q[0], b[0], b[1]);
             mma_16x8x16(s[j], q[1], b[2], b[3]);

@@ -127,6 +127,11 @@ __device__ __forceinline__ u32 query_of_row(const DecodeParams& p, u32 row) {
     return Group(p).query_of(row);
 #endif
 }
+// Place of a row of a pack in Q, whose places are the heads of query after query; from the first head of its KV head on.
+__device__ __forceinline__ u64 place_of_row(const DecodeParams& p, const PackQuery* queries, u32 row) {
+    const u32 nth = query_of_row(p, row);
+    return (u64)queries[nth].query * p.q_heads + (row - group_times(p, nth));
+}
 
 // One row of a merge: partials of one query, joined in order.
 struct alignas(16) MergeRow {

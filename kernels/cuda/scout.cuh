@@ -178,10 +178,8 @@ struct Scout {
             const u32 rows = group_times(p, work.item.num_queries);
 #pragma unroll 1
             for (u32 i = lane; i < rows * kLines; i += 32) {
-                const u32 row = i / kLines, nth = query_of_row(p, row);
-                const u32 head = group_times(p, kv_head) + row - group_times(p, nth);
-                const u64 of_q = (u64)shared.scratch.info.queries[nth].query * p.q_heads + head;
-                asm volatile("prefetch.global.L2 [%0];" ::"l"(p.queries + of_q * kDim + i % kLines * 64));
+                const u64 place = place_of_row(p, shared.scratch.info.queries, i / kLines) + group_times(p, kv_head);
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(p.queries + place * kDim + i % kLines * 64));
             }
             return;
         }
@@ -194,8 +192,7 @@ struct Scout {
             const u16* from[kAtOnce];
 #pragma unroll
             for (u32 i = 0; i < kAtOnce; ++i) {
-                const u32 row = min(first + i * kStep, rows - 1), nth = query_of_row(p, row);
-                from[i] = from_head + ((u64)queries[nth].query * p.q_heads + (row - group_times(p, nth))) * kDim;
+                from[i] = from_head + place_of_row(p, queries, min(first + i * kStep, rows - 1)) * kDim;
             }
 #pragma unroll
             for (u32 i = 0; i < kAtOnce; ++i) {

@@ -71,9 +71,7 @@ __device__ __forceinline__ void copy_own_rows(const DecodeParams& p, const TaskI
     for (u32 i = 0; i < 16; i += kStep) {
         const u32 row = at.warp * 16 + i + at.lane / kChunks;
         if (row >= rows) continue;
-        const u32 nth = query_of_row(p, row);
-        const u16* from = from_head + ((u64)info.queries[nth].query * p.q_heads + (row - group_times(p, nth))) * kDim;
-        copy_16(tile_address<S::kM>(queries, row, chunk), from, true);
+        copy_16(tile_address<S::kM>(queries, row, chunk), from_head + place_of_row(p, info.queries, row) * kDim, true);
     }
     wait_copies();
 }
@@ -99,22 +97,7 @@ struct SparsePart {
     }
 
     __device__ __forceinline__ void scores(u32 queries, u32 k_stage, const Position<S>& at) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
-#pragma unroll
-        for (int k = 0; k < kDim / 32; ++k) {
-            u32 q[2][4];
-            load_q_step<S>(q[0], queries, 2 * k, at);
-            load_q_step<S>(q[1], queries, 2 * k + 1, at);
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                u32 b[4];
-                const u32 token = first() * 32 + j * 8 + (at.lane & 7);
-                load_matrices(b, tile_address<S::kN>(k_stage, token, k * 4 + (at.lane >> 3)));
-                mma_16x8x16(s[j], q[0], b[0], b[1]);
-                mma_16x8x16(s[j], q[1], b[2], b[3]);
-            }
-        }
+        scores_of_staying(s, queries, k_stage, first() * 32, at);
     }
 
     // Softmax of the scores, and P V.

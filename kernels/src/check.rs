@@ -4,6 +4,7 @@
 use crate::error::KernelError;
 use crate::plan::{
     CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work,
+    seen_by_some,
 };
 use crate::spec::{HybridSpec, PrefillSpec, Roles};
 
@@ -167,10 +168,8 @@ impl PlanArrays<'_> {
             return if needs { Err("has no masks, without which there is no tile 128x128".to_owned()) } else { Ok(()) };
         };
         let Some(of_pack) = tile.filter(|_| shape.head_dim <= Tile::MASKED_DIM) else {
-            return Err(format!(
-                "has masks; those of tiles 64x64 and 128x128 do, up to head dimension {}",
-                Tile::MASKED_DIM
-            ));
+            let most = Tile::MASKED_DIM;
+            return Err(format!("has masks; those of tiles 64x64 and 128x128 do, up to head dimension {most}"));
         };
         let words = self.masks.get(begin as usize..(begin as usize).saturating_add(pack.mask_words(of_pack)));
         let words = words.ok_or("has masks past the last")?;
@@ -179,8 +178,7 @@ impl PlanArrays<'_> {
             return Err("has masks that say something else of a tile than its queries see".to_owned());
         }
         for (place, each) in (0..).zip(seen.chunks(queries as usize)) {
-            let some = each.iter().fold(0, |all, one| all | one);
-            if some & !pack.tokens_of_mask(place) != 0 {
+            if seen_by_some(each) & !pack.tokens_of_mask(place) != 0 {
                 return Err(format!("sees more than there is of the 64 tokens at place {place}"));
             }
             if place == 0 && each.contains(&0) {

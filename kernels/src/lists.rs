@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::params::{Entry, Item, MergeRow, PackQuery, PrefillItem};
-use crate::plan::{DecodeShape, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work};
+use crate::plan::{
+    DecodeShape, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work, seen_by_some,
+};
 
 /// The row and the place of each slot of the plan, with all places of its row. Slots of prefill rows are places; and
 /// where a prefill kernel writes partials of queries, which knows no list of places, all slots are.
@@ -227,10 +229,9 @@ fn masks(plan: &PlanArrays<'_>, pack: &PackTask) -> u32 {
     let words = plan.masks.get(begin as usize..begin as usize + pack.mask_words(tile)).unwrap_or(&[]);
     // Of the other tile the kernel clears what lies behind the last token in any case.
     let whole = |place| if tile == Tile::TALL { u64::MAX } else { pack.tokens_of_mask(place) };
-    let some = |each: &[u64]| each.iter().fold(0, |all, one| all | one);
     let seen = tile.seen(words, pack.num_queries);
     let mut places = (0..).zip(seen.chunks(pack.num_queries.max(1) as usize));
-    Item::masked(begin, places.any(|(place, each)| some(each) != whole(place)))
+    Item::masked(begin, places.any(|(place, each)| seen_by_some(each) != whole(place)))
 }
 
 /// The items of packs of one tile, a CTA each: as many heads as the tile computes at once, pack by pack, or where they are

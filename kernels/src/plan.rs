@@ -41,7 +41,7 @@ impl Tile {
     }
 
     /// Warpgroups that take 64 rows each: one, or two of [`Self::TALL`].
-    pub fn teams(&self) -> u32 {
+    pub(crate) fn teams(self) -> u32 {
         self.m.div_ceil(64)
     }
 
@@ -53,8 +53,7 @@ impl Tile {
             let tiles = seen.chunks(queries * (self.n / MASK_TOKENS) as usize);
             return tiles.map(|seen| seen_by_warps(seen, queries, group)).chain(seen.iter().copied()).collect();
         }
-        let some = |each: &[u64]| each.iter().fold(0, |all, one| all | one);
-        seen.chunks(queries).flat_map(|each| each.iter().copied().chain([some(each)])).collect()
+        seen.chunks(queries).flat_map(|each| each.iter().copied().chain([seen_by_some(each)])).collect()
     }
 
     /// What [`Self::masks`] has made these of.
@@ -163,9 +162,15 @@ pub struct PackTask {
     pub slot_begin: u32,
     /// Index into [`PlanArrays::tiles`].
     pub tile: u32,
-    /// First entry in [`PlanArrays::masks`], where some of its tokens are of some of its queries alone; see there. Such a
-    /// pack has a tile that [takes masks](Tile::takes_masks), and all its queries see one of its first 64 tokens.
+    /// First entry in [`PlanArrays::masks`], where some of its tokens are of some of its queries alone: what [`Tile::masks`]
+    /// makes of them. Such a pack has a tile that [takes masks](Tile::takes_masks), and all its queries see one of its first
+    /// 64 tokens.
     pub masks: Option<u32>,
+}
+
+/// Tokens that some query sees, of whose sight these are.
+pub(crate) fn seen_by_some(each: &[u64]) -> u64 {
+    each.iter().fold(0, |all, one| all | one)
 }
 
 /// What the warps of [`Tile::TALL`], of 16 rows each, see of a tile, of whose first and second 64 tokens these are what each

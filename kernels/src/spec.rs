@@ -193,7 +193,6 @@ impl KernelSpec {
         let large = |t: &Tile| head_dim > 128 && (t.m > 16 || t.heads_together() > 1);
         match tiles.iter().map(|t| t.n).max() {
             Some(128) => 1,
-            _ if tiles.contains(&Tile::TALL) => 1,
             _ if tiles.iter().any(large) => 1,
             _ if head_dim > 128 => 2,
             _ if tiles.iter().any(wide) => 2,
@@ -215,7 +214,7 @@ impl KernelSpec {
 
     /// Warps that compute; others fetch.
     pub fn consumer_warps(&self) -> u32 {
-        4 * self.tiles.iter().map(Tile::teams).max().unwrap_or(1)
+        4 * self.tiles.iter().map(|tile| tile.teams()).max().unwrap_or(1)
     }
 
     /// Registers of a thread as the CTA starts, where its fetching warps give some of theirs to the consumers.

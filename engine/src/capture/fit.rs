@@ -36,9 +36,8 @@ pub(super) fn plan_fits(plan: &LaunchPlan) -> Fits {
         {
             return Err(format!("pack {position} reaches past the queries or blocks"));
         }
-        let rows = u64::from(pack.queries_len) * u64::from(plan.shape.group());
-        let masked =
-            pack.tile == SubtreeLayout::tile(rows.min(u64::from(u32::MAX)) as u32) && rows <= u64::from(pack.tile.m);
+        let rows = pack.queries_len.saturating_mul(plan.shape.group());
+        let masked = pack.tile == SubtreeLayout::tile(rows) && rows <= pack.tile.m;
         if pack.is_subtree(plan.shape.block_size) && !masked {
             return Err(format!("pack {position} has more tokens than its blocks, and no tile with masks"));
         }
