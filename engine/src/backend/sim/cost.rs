@@ -19,8 +19,8 @@
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
+use crate::backend::sim::tall::Few;
 use crate::hw::Device;
-use crate::pack::SubtreeLayout;
 use crate::plan::{CtaOrder, HybridKernel, LaunchKind, LaunchPlan, PlannedPack, PrefillKernel, PrefillTask};
 use crate::tile::{self, BULK_BLOCK, CtaShape, Tile, WARPS_FOR_FULL_TENSOR_RATE};
 use crate::units::{Bytes, Nanos};
@@ -93,9 +93,6 @@ fn longer(a: f64, b: f64) -> f64 {
     if long > 0.0 { long * (1.0 + (short / long).powi(6)).powf(1.0 / 6.0) } else { long }
 }
 
-/// What a tile that few rows see takes on the tall tile, in times of one that all see: 1.3 µs beside 1.72, from prefixes
-/// of 2,048 to 8,192 tokens and leaves of 32 and 64 on an H200.
-const SPARSE_STEP: f64 = 0.75;
 /// Tokens of the least block whose copies cost an SM nothing, and what a token of a smaller one does, ns for 128
 /// dimensions: 64×64 tiles take 0.63 µs of it with blocks of 16 and 0.52 with blocks of 32.
 const LARGE_BLOCK: u32 = 32;
@@ -127,6 +124,8 @@ pub(super) struct DecodeCta {
     pub(super) order: CtaOrder,
     /// Whether its first tiles were fetched while the task before it on its worker ended.
     pub(super) ahead: bool,
+    /// What few of its rows see, where it computes that apart.
+    pub(super) few: Few,
 }
 
 /// The least time of a step of the lean kernel over that at head dimension 128: QK and PV have a product for every 16 dimensions, and the
@@ -249,6 +248,7 @@ impl CostModel<'_> {
                 sm_step: None,
                 order,
                 ahead: false,
+                few: Few::NONE,
             };
         }
         let (chain, fetch) = match kernel.chain {
@@ -258,7 +258,8 @@ impl CostModel<'_> {
         let small = if self.shape.block_size < LARGE_BLOCK { SMALL_COPY } else { 0.0 };
         let copies = small * f64::from(tile.n * self.shape.head_dim) / 128.0;
         let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
-        DecodeCta { tile, heads, in_flight: kernel.in_flight.as_f64(), chain, fetch, sm_step, order, ahead: false }
+        let in_flight = kernel.in_flight.as_f64();
+        DecodeCta { tile, heads, in_flight, chain, fetch, sm_step, order, ahead: false, few: Few::NONE }
     }
 
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
@@ -274,6 +275,7 @@ impl CostModel<'_> {
             sm_step: None,
             order: CtaOrder::HeadFastest,
             ahead: false,
+            few: Few::NONE,
         };
         let Some(lean) = own else {
             return DecodeCta { in_flight: self.tile_bytes(pack.tile.n), chain: 0.0, ..alone };
@@ -301,17 +303,6 @@ impl CostModel<'_> {
         if self.device.heads_side_by_side && tile.m == 16 && tile.n >= 32 && heads == 1 { 4 } else { 1 }
     }
 
-    /// Steps of a CTA, in those of tiles that all its rows see.
-    fn steps(&self, pack: &PlannedPack, tile: Tile) -> f64 {
-        let tiles = |tokens: u64| tokens.div_ceil(u64::from(tile.n)) as f64;
-        let all = tiles(pack.tokens.0).max(1.0);
-        if tile != SubtreeLayout::TALL || !pack.is_subtree(self.shape.block_size) {
-            return all;
-        }
-        let shared = tiles(u64::from(pack.blocks_end - pack.blocks_begin) * u64::from(self.shape.block_size));
-        shared + (all - shared) * SPARSE_STEP
-    }
-
     /// The main loop of a pack in a CTA, of whose KV the fraction `hit` is found in L2. Its queries write
     /// `written` bytes over all heads. Rows beyond the tile are further blocks of rows over the same KV
     /// step.
@@ -324,7 +315,8 @@ impl CostModel<'_> {
         let loaded = self.shape.kv_bytes_per_token_head().as_f64() * pack.tokens.as_f64() * f64::from(heads);
         let tile_bytes = self.tile_bytes(tile.n) * f64::from(heads);
         let latency = (1.0 - hit) * self.device.tile_latency(tile_bytes) + hit * sim.l2_latency.as_f64();
-        let steps = self.steps(pack, tile);
+        let tiles = pack.tokens.0.div_ceil(u64::from(tile.n)).max(1) as f64;
+        let steps = cta.few.steps(tiles, tile.n, self.device.reachable_bytes_per_s());
         let row_blocks = rows.div_ceil(tile.m).max(1);
         let padded_rows = f64::from(row_blocks * tile.m);
         let step_flop = 4.0 * padded_rows * f64::from(tile.n) * f64::from(self.shape.head_dim);

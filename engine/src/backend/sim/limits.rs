@@ -1,6 +1,7 @@
 //! What the memory system, a pair of kernels on one SM, and the power let a GPU do.
 
 use crate::hw::{Device, HybridLimits, at_power_limit};
+use crate::pack::SubtreeLayout;
 use crate::plan::{LaunchPlan, Strategy};
 
 /// Lean decode CTAs that an SM holds without prefill; beside it there is one.
@@ -15,6 +16,8 @@ pub(super) struct Limits {
     /// Of all bytes between L2 and the SMs.
     pub(super) l2_peak: f64,
     pub(super) sm: f64,
+    /// How sharply demand meets that of HBM.
+    pub(super) sharpness: i32,
     /// What a cold run has to share HBM with.
     pub(super) back: WriteBack,
     /// What is reached where prefill and decode share SMs, where that was measured.
@@ -71,19 +74,22 @@ pub(super) struct PairLimits {
 
 /// How sharply a memory goes over from giving what is asked for to giving what it can. Of 4, 6 and none, 6 fits 1,200 runs
 /// of 99 random batches on an H200 best.
-const SHARPNESS: i32 = 6;
+pub(super) const SHARPNESS: i32 = 6;
+/// On the tall tile, whose ring is as long as an SM has memory for: there packs that compute for as long as HBM brings them
+/// took as long as HBM, within 6 % (H100).
+const TALL_SHARPNESS: i32 = 24;
 /// Demand over the limit below which nothing is held up.
 const LIGHT: f64 = 0.4;
 
 /// What a memory of `limit` bytes per ns gives to those who would draw `demand` were it idle. As much as it can give takes
 /// more than that to be asked for, since requests come unevenly: where 117 CTAs of long KV ask for 1.2 times what HBM has,
 /// it stays 7 % below.
-pub(super) fn given(demand: f64, limit: f64) -> f64 {
+fn given(demand: f64, limit: f64, sharpness: i32) -> f64 {
     let load = demand / limit;
     if load < LIGHT {
         return demand;
     }
-    demand / (1.0 + load.powi(SHARPNESS)).powf(1.0 / f64::from(SHARPNESS))
+    demand / (1.0 + load.powi(sharpness)).powf(1.0 / f64::from(sharpness))
 }
 
 /// Load of HBM from which on nothing of it is idle.
@@ -131,8 +137,11 @@ impl Limits {
         // The rates are those of the pair of kernels that share SMs; where decodes alone do, nothing of them holds.
         let kernels = device.prefill_kernel.filter(|_| plan.strategy == Strategy::CoResident);
         let hbm = device.reachable_bytes_per_s() * device.sim.tile_read_efficiency * 1e-9;
+        // No others stand beside them.
+        let tall = plan.packs.first().is_some_and(|pack| pack.tile == SubtreeLayout::TALL);
         Self {
             hbm,
+            sharpness: if tall { TALL_SHARPNESS } else { SHARPNESS },
             back: WriteBack::of(device, hbm, marked),
             l2: device.sim.l2_bytes_per_s as f64 * 1e-9,
             l2_peak: device.l2_peak() * 1e-9,
@@ -143,6 +152,11 @@ impl Limits {
             }),
             power: PowerLimit::of(device, plan),
         }
+    }
+
+    /// What HBM gives of `demand` bytes per ns where it has `hbm`.
+    pub(super) fn given(&self, demand: f64, hbm: f64) -> f64 {
+        given(demand, hbm, self.sharpness)
     }
 }
 
@@ -173,16 +187,16 @@ mod tests {
         let mut before = 0.0;
         for step in 1..=1_000 {
             let demand = LIMIT * f64::from(step) / 100.0;
-            let now = given(demand, LIMIT);
+            let now = given(demand, LIMIT, SHARPNESS);
             assert!(now > before && now <= demand.min(LIMIT), "{now} of {demand} after {before}");
             before = now;
         }
         assert!(before > 0.999 * LIMIT, "ten times the limit gives {before}");
         // Light loads are served whole, and what follows them begins there.
         let light = LIGHT * LIMIT;
-        assert!((given(light, LIMIT) / light - 1.0).abs() < 1e-3);
+        assert!((given(light, LIMIT, SHARPNESS) / light - 1.0).abs() < 1e-3);
         // At the limit, where a hard one would give all.
-        let at_limit = given(LIMIT, LIMIT) / LIMIT;
+        let at_limit = given(LIMIT, LIMIT, SHARPNESS) / LIMIT;
         assert!((at_limit - 0.5_f64.powf(1.0 / 6.0)).abs() < 1e-12, "{at_limit}");
     }
 }

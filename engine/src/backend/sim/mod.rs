@@ -25,6 +25,7 @@ mod run;
 mod runs_on;
 mod series;
 mod share;
+mod tall;
 
 pub use cost::one_cta_time;
 pub use estimate::{Alike, Kinds, Least, Pricing, estimate, least_of_reading};
@@ -107,7 +108,7 @@ fn outcome(plan: &LaunchPlan, tree: &PrefixTree, device: &Device, l2: L2State, c
     let limits = Limits::of(device, plan, marks::part(&model, plan, || Alike::of(plan, tree, device)));
     let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
     let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
-    Simulation::new(plan, model, cache, fluid).run(cancel)
+    Simulation::new((plan, tree), model, cache, fluid).run(cancel)
 }
 
 fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {

@@ -18,13 +18,14 @@ use crate::backend::sim::l2::L2;
 use crate::backend::sim::memory::{Fluid, Pace};
 use crate::backend::sim::runs_on::RunsOn;
 use crate::backend::sim::series::Series;
+use crate::backend::sim::tall::Few;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, LONGEST_RUN, Span};
 use crate::error::Result;
 use crate::hw::Folds;
 use crate::plan::{CtaRole, Dispatch, LaunchKind, LaunchPlan, PlannedPack};
 use crate::units::{Nanos, PackIdx, QueryIdx};
-use crate::workload::PartialForm;
+use crate::workload::{PartialForm, PrefixTree};
 
 /// Events between two looks at the cancel flag.
 const CANCEL_STRIDE: u32 = 4096;
@@ -118,6 +119,8 @@ pub(super) struct Simulation<'a> {
     merged: Vec<u32>,
     /// Bytes that each pack writes over all heads: partials where something is merged, else outputs.
     written: Vec<f64>,
+    /// What few rows of each pack see.
+    few: Vec<Few>,
     /// Whether queries of a pack have other partials too.
     arrives: Vec<bool>,
     /// [`Self::through`] when each (pack, KV head) was written, and the pack of each slot.
@@ -131,7 +134,7 @@ pub(super) struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    pub(super) fn new(plan: &'a LaunchPlan, model: CostModel<'a>, l2: L2, fluid: Fluid) -> Self {
+    pub(super) fn new((plan, tree): (&'a LaunchPlan, &PrefixTree), model: CostModel<'a>, l2: L2, fluid: Fluid) -> Self {
         let merged: Vec<u32> = plan.merge.merged_queries().map(|query| query.0).collect();
         let persistent = plan.launches.iter().any(|launch| launch.kind.is_persistent());
         let heads = plan.shape.kv_heads as usize;
@@ -159,6 +162,7 @@ impl<'a> Simulation<'a> {
             desks: FxHashMap::default(),
             merged,
             written: written(plan),
+            few: (0..plan.packs.len()).map(|at| Few::of(plan, tree, PackIdx::from(at))).collect(),
             arrives: arrives(plan),
             stored: vec![0.0; plan.packs.len() * heads],
             pack_of_slot: plan.packs_of_slots(),

@@ -384,7 +384,7 @@ fn slow_to_l2(sms: &[Sm], speeds: &mut [[f64; 2]], limit: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::sim::limits::WriteBack;
+    use crate::backend::sim::limits::{SHARPNESS, WriteBack};
 
     fn speeds(sms: &[Pair], limits: &Limits) -> Vec<[f64; 2]> {
         let mut sharing = Sharing::default();
@@ -399,6 +399,7 @@ mod tests {
         l2: 1e9,
         l2_peak: 1e9,
         sm: 1e9,
+        sharpness: SHARPNESS,
         back: WriteBack { per_read: 0.0, idle: 0.0 },
         pair: None,
         power: None,

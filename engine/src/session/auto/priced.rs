@@ -53,8 +53,10 @@ enum Verdict {
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     verdict: Verdict,
-    /// What a further packing may take, once the first was priced.
-    most: Option<Nanos>,
+    /// What the first packing takes, once it was priced: that or more.
+    first: Option<Nanos>,
+    /// What another takes that is taken instead.
+    other: Option<Nanos>,
 }
 
 impl Found {
@@ -64,13 +66,22 @@ impl Found {
 
     /// Its packs of before, if any, take longer than `time`, and the others must gain on what would be taken up to `worth`.
     fn takes(&mut self, time: Nanos, worth: Nanos) {
-        self.most = Some(self.most.map_or(gaining(time.min(worth)), |_| time - Nanos(1)));
+        match self.first {
+            Some(_) => self.other = Some(time),
+            None => self.first = Some(time.min(worth)),
+        }
     }
 
     /// A packing takes longer than is of use; of the first, all that is known is that it takes more than `latest`.
     fn falls_behind(&mut self, latest: Nanos) {
         self.is(Verdict::Slower);
-        self.most.get_or_insert(gaining(latest));
+        self.first.get_or_insert(latest);
+    }
+
+    /// What packs may take; `None` for the first.
+    fn most(&self, packed: &Packed<'_>) -> Option<Nanos> {
+        let most = gaining(self.first?, &packed.packing, packed.input.batch.shape.block_size);
+        Some(self.other.map_or(most, |other| most.min(other - Nanos(1))))
     }
 }
 
@@ -161,12 +172,12 @@ impl Ways {
             }
             // One launch is on one stream, whatever the strategy.
             if let Some((_, time)) = launched.iter().find(|(launches, _)| *launches == plan.launches) {
-                self.is_as_another(&pairs[at], &mut found[at], *time);
+                self.is_as_another(packed, &pairs[at], &mut found[at], *time);
                 continue;
             }
             let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree, packed.input.device));
             let latest = self.latest();
-            let most = found[at].most.unwrap_or(LAST).min(latest);
+            let most = found[at].most(packed).unwrap_or(LAST).min(latest);
             let time = match price(packed, &mut plan, alike, (most, latest)) {
                 Priced::Time(time) => {
                     found[at].takes(time, self.worth_to_all());
@@ -195,9 +206,9 @@ impl Ways {
     }
 
     /// Notes that packs launch the same under another strategy, which has a time where they are of use to it.
-    fn is_as_another(&mut self, pair: &Pair, found: &mut Found, time: Option<Nanos>) {
+    fn is_as_another(&mut self, packed: &Packed<'_>, pair: &Pair, found: &mut Found, time: Option<Nanos>) {
         match time {
-            Some(time) if found.most.is_none_or(|most| time <= most) => {
+            Some(time) if found.most(packed).is_none_or(|most| time <= most) => {
                 // What it had by other packs is not what it would take now.
                 self.timed.retain(|way| way.pair != *pair);
                 found.verdict = Verdict::Same;
@@ -205,7 +216,7 @@ impl Ways {
             }
             Some(_) => {}
             None => {
-                found.most.get_or_insert(gaining(self.latest()));
+                found.first.get_or_insert(self.latest());
             }
         }
     }

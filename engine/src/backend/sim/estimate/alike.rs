@@ -6,6 +6,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::backend::sim::l2::kept;
+use crate::backend::sim::tall::Few;
 use crate::hw::Device;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::tile::Tile;
@@ -41,10 +42,12 @@ pub(in crate::backend::sim) struct Class {
     pub(in crate::backend::sim) once: bool,
     /// Queries that have partials elsewhere.
     pub(super) merged: u32,
+    /// What few of its rows see.
+    pub(super) few: Few,
 }
 
-/// What tells classes apart: tile and heads, queries, tokens, hits, whether others read it, merged queries.
-type Key = (Tile, u32, u32, u64, (u32, bool), u32);
+/// What tells classes apart: tile and heads, queries, tokens, hits, whether others read it, merged queries, what few see.
+type Key = (Tile, u32, u32, u64, (u32, bool), u32, (u32, u32));
 
 impl Alike {
     /// Of a plan that has its launches.
@@ -57,12 +60,14 @@ impl Alike {
         for (at, pack) in plan.packs.iter().enumerate() {
             let (unique, once) = (readings.unique(pack), readings.once(pack));
             let merged = merged_queries(plan, pack);
+            let few = Few::of(plan, tree, PackIdx::from(at));
             let rounded = (unique * HITS).ceil() as u32;
-            let key = (pack.tile, pack.heads, pack.queries_len, coarse(pack.tokens.0), (rounded, once), merged);
+            let key =
+                (pack.tile, pack.heads, pack.queries_len, coarse(pack.tokens.0), (rounded, once), merged, few.key());
             let class = match last {
                 Some((other, class)) if other == key => class,
                 _ => *known.entry(key).or_insert_with(|| {
-                    alike.classes.push(Class { first: PackIdx::from(at), unique, once, merged });
+                    alike.classes.push(Class { first: PackIdx::from(at), unique, once, merged, few });
                     alike.classes.len() as u32 - 1
                 }),
             };

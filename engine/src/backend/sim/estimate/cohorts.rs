@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use crate::backend::sim::estimate::kinds::{Kind, Kinds, Order};
 use crate::backend::sim::estimate::running::{Drawn, Phases, Running};
-use crate::backend::sim::limits::{Limits, given};
+use crate::backend::sim::limits::Limits;
 use crate::backend::sim::run::order::{Until, gap_before, launch_time, predecessors};
 use crate::hw::Device;
 use crate::plan::LaunchPlan;
@@ -257,7 +257,7 @@ impl<'a> Cohorts<'a> {
         let drawn = |stretch: f64| -> Drawn {
             self.running.iter().map(|running| running.drawn(local, stretch)).fold(Drawn::default(), Drawn::plus)
         };
-        let most = given(drawn(1.0).fabric, if is_dirty { back.leaves(hbm) } else { hbm });
+        let most = self.limits.given(drawn(1.0).fabric, if is_dirty { back.leaves(hbm) } else { hbm });
         let (mut stretch, mut found) = near(drawn, most, self.stretch).unwrap_or_else(|| {
             let stretch = least(|stretch| drawn(stretch).fabric, most);
             (stretch, drawn(stretch))

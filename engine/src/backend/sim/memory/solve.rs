@@ -1,7 +1,7 @@
 //! The speeds of all SMs: φ, the limit that binds, and what follows from it.
 
 use super::{Fluid, Group, LANES, Rates, larger, smaller};
-use crate::backend::sim::limits::{Limits, given};
+use crate::backend::sim::limits::Limits;
 
 impl Fluid {
     /// Finds φ, and with it speeds, rates and the next completion.
@@ -10,7 +10,7 @@ impl Fluid {
             return self.solve_shared();
         }
         let totals = self.totals();
-        let hbm = given(totals.alone, self.hbm());
+        let hbm = self.limits.given(totals.alone, self.hbm());
         let phi = if totals.exposed && totals.fabric * totals.slowest > hbm {
             // Every SM could go faster than its share, so all go at φ.
             hbm / totals.fabric
@@ -200,7 +200,7 @@ fn fill<T>(groups: &[T], limit: f64, (all, lowest): (f64, f64), of: impl Fn(&T, 
 #[cfg(test)]
 mod tests {
     use crate::backend::sim::cost::{MainLoop, Waits};
-    use crate::backend::sim::limits::{Limits, WriteBack};
+    use crate::backend::sim::limits::{Limits, SHARPNESS, WriteBack};
     use crate::backend::sim::memory::{Fluid, Pace};
 
     #[test]
@@ -219,8 +219,10 @@ mod tests {
         };
         let end = |l2_peak: f64| {
             let back = WriteBack { per_read: 0.0, idle: 0.0 };
-            let mut fluid =
-                Fluid::new(8, Limits { hbm: 1e3, l2: 1e9, l2_peak, sm: 1e9, back, pair: None, power: None });
+            let mut fluid = Fluid::new(
+                8,
+                Limits { hbm: 1e3, l2: 1e9, l2_peak, sm: 1e9, sharpness: SHARPNESS, back, pair: None, power: None },
+            );
             (0..2).for_each(|sm| fluid.start(sm, sm as u32, &work, Pace::Streams));
             fluid.due_at()
         };

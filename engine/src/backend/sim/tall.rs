@@ -1,0 +1,148 @@
+//! What subtree packs take on the tall tile, whose warpgroups compute together what all rows see and whose warps compute
+//! alone, 32 tokens at a time, what few do (`kernels/cuda/tall.cuh`).
+//!
+//! ```text
+//! steps = tiles that all see + few · 0.4 · turns + rest / 32 · 1 + w · (0.6 + few behind such · 0.57 + few that part two · 0.15)
+//! turns = 1 + 1.5 · (1 - (1 - f)⁴) + 0.75 · f      f: further warps that see a token, in the mean; at most 4
+//! w     = 3.1 TB/s / what HBM gives
+//! ```
+//!
+//! A task begins with its masks and rows of Q, which its warps fetch themselves. A tile that few see costs its own products,
+//! and a stop: warpgroups have to be done with the tile before, and begin again. Two tiles that all see, one after the other,
+//! hide a part of each other's work. A tile that few see has 32 tokens for each of four warps, in a turn. One that sees
+//! those of another besides takes two, and all wait for it: with a query in `1 / f` whose rows lie in two warps in
+//! `1 - (1 - f)⁴` of the tiles. What all see but is no whole tile, the rest, shares one with those, and all warps go through it at
+//! once. What few see comes from HBM, as do masks and rows of Q, so waits for it are as long as it is slow: a tile that few see
+//! behind two that all do took 1.96 µs on an H100, and 1.3 on an H200. The other figures are from packs of 3 to 32 tiles that all see and 2 to 32 that few do on an H100, in groups of 1 to 16.
+//! Worked number, configuration 3 of PAT at 32/8: 16 tiles that all see and 8 that few do are
+//! 0.6 + 16 + 8 · (0.4 + 0.57 + 0.15) = 25.6 steps of 1.72 µs.
+
+use rustc_hash::FxHashMap;
+
+use crate::pack::SubtreeLayout;
+use crate::plan::LaunchPlan;
+use crate::units::{PackIdx, QueryIdx};
+use crate::workload::PrefixTree;
+
+/// Rows of a warp, and tokens of a turn.
+const ROWS: u32 = 16;
+const TOKENS: f64 = 32.0;
+/// In times of a tile that all rows see: to begin, a tile that few see, 32 tokens of the rest, a stop, and a parting of two.
+const BEGIN: f64 = 0.6;
+const FEW: f64 = 0.4;
+const REST: f64 = 1.0;
+const STOP: f64 = 0.57;
+const PART: f64 = 0.15;
+/// Turns more of a tile of which a warp has to do what is another's too, and of each that does.
+const WAIT: f64 = 1.5;
+const FURTHER: f64 = 0.75;
+/// What HBM gave where they were measured, bytes per s.
+const MEASURED_AT: f64 = 3.1e12;
+/// With so many a warp has gone through the whole tile.
+const MOST: f64 = 4.0;
+
+/// What few rows of a pack see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Few {
+    tokens: f64,
+    /// How many warps see one of them, in the mean.
+    warps: f64,
+    /// What all see but is no whole tile.
+    rest: f64,
+}
+
+impl Few {
+    pub(super) const NONE: Self = Self { tokens: 0.0, warps: 1.0, rest: 0.0 };
+
+    /// Of a pack of a plan; nothing but on the tall tile, as others compute all for all rows.
+    pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, at: PackIdx) -> Self {
+        let (pack, shape) = (plan.pack(at), &plan.shape);
+        if pack.tile != SubtreeLayout::TALL || !pack.is_subtree(shape.block_size) {
+            return Self::NONE;
+        }
+        let queries = plan.queries_of(at);
+        let places: FxHashMap<QueryIdx, u32> = queries.iter().copied().zip(0..).collect();
+        let (mut tokens, mut seen) = (0.0, 0.0);
+        for node in tree.below(pack.node, queries) {
+            let own = tree.queries(node).iter().filter_map(|query| places.get(query).copied());
+            let (count, first, last) = own
+                .fold((0, u32::MAX, 0), |(count, first, last), place| (count + 1, place.min(first), place.max(last)));
+            if count == 0 || count == pack.queries_len {
+                continue;
+            }
+            let of_node = f64::from(tree.node(node).blocks.len() as u32 * shape.block_size);
+            let rows = first * shape.group()..(last + 1) * shape.group();
+            tokens += of_node;
+            seen += of_node * f64::from((rows.end - 1) / ROWS - rows.start / ROWS + 1);
+        }
+        let rest = f64::from((pack.blocks_end - pack.blocks_begin) * shape.block_size % pack.tile.n);
+        if tokens > 0.0 { Self { tokens, warps: seen / tokens, rest } } else { Self::NONE }
+    }
+
+    /// Steps of so many tiles of `n` tokens, in those of tiles that all rows see, where HBM gives so many bytes per s.
+    pub(super) fn steps(&self, tiles: f64, n: u32, hbm: f64) -> f64 {
+        if self.tokens == 0.0 {
+            return tiles;
+        }
+        let few = ((self.tokens + self.rest) / f64::from(n)).ceil().min(tiles);
+        let (all, further) = (tiles - few, self.warps - 1.0);
+        let turns = 1.0 + WAIT * (1.0 - (1.0 - further.min(1.0)).powi(4)) + FURTHER * further;
+        let products = few * FEW * turns.min(MOST) + self.rest / TOKENS * REST;
+        let waits = BEGIN + few.min(all) * STOP + few.min((all - few).max(0.0)) * PART;
+        all + products + waits * MEASURED_AT / hbm
+    }
+
+    /// What tells it from others.
+    pub(super) fn key(&self) -> (u32, u32) {
+        (self.tokens as u32, (8.0 * self.warps) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack;
+    use crate::pack::testing::with_input;
+    use crate::plan::{PlanChoice, Strategy, build};
+    use crate::workload::{AttentionShape, parse_tree};
+
+    /// Of the first pack of a tree by `min-time`, where that is on the tall tile.
+    fn few(tree: &str, (query_heads, kv_heads): (u32, u32)) -> Few {
+        let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
+        let batch = parse_tree(tree, shape).unwrap().build().unwrap();
+        let scheduler = pack::find("min-time").unwrap();
+        let (strategy, rule) = (Strategy::Fused, scheduler.tile_rule());
+        let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
+        let tree = PrefixTree::of(&batch);
+        with_input(&batch, &tree, ("h200-sxm", None), |input| {
+            let plans =
+                scheduler.packings(input).unwrap().into_iter().map(|packing| build(input, &packing, &choice).unwrap());
+            let tall = plans.into_iter().find(|plan| plan.packs[0].tile == SubtreeLayout::TALL).unwrap();
+            Few::of(&tall, &tree, PackIdx(0))
+        })
+    }
+
+    #[test]
+    fn of_a_prefix_and_leaves_each_leaf_is_for_one_warp() {
+        let of = few("1,1024_2048,32", (32, 8));
+        assert_eq!(of, Few { tokens: 1024.0, warps: 1.0, rest: 0.0 });
+        assert!(
+            (of.steps(24.0, 128, MEASURED_AT) - 25.56).abs() < 1e-9,
+            "the worked number: {}",
+            of.steps(24.0, 128, MEASURED_AT)
+        );
+        assert_eq!(few("1,1024_4096,32", (128, 8)), Few { tokens: 256.0, warps: 1.0, rest: 0.0 });
+    }
+
+    #[test]
+    fn what_is_no_whole_tile_and_what_several_warps_see_takes_longer() {
+        // Below 4,128 tokens nodes of 8 queries: 32 rows, of two warps. The rest is 32 tokens.
+        let of = few("1,128,1024_4128,32,32", (32, 8));
+        assert_eq!((of.tokens, of.rest), (1152.0, 32.0));
+        assert!((of.warps - (1024.0 + 2.0 * 128.0) / 1152.0).abs() < 1e-9, "{of:?}");
+        let tiles = |few: Few| few.steps(43.0, 128, MEASURED_AT);
+        let simple = Few { warps: 1.0, rest: 0.0, ..of };
+        assert!(tiles(of) > tiles(Few { rest: 0.0, ..of }) && tiles(Few { rest: 0.0, ..of }) > tiles(simple));
+        assert!((Few::NONE.steps(43.0, 128, MEASURED_AT) - 43.0).abs() < 1e-9);
+    }
+}
