@@ -26,10 +26,6 @@ use crate::tile::Tile;
 use crate::units::{BlockIdx, QueryIdx, Tokens};
 use crate::workload::Batch;
 
-/// Rows of a warp of the tall tile, and tokens of which it computes all or none.
-const ROWS_OF_WARP: u32 = 16;
-const TOKENS_OF_WARP: u32 = 32;
-
 /// A block that the CTA goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
@@ -53,6 +49,10 @@ impl SubtreeLayout {
     pub const TILE: Tile = Tile { m: 64, n: 64 };
     /// The one of packs with more rows, which read K and V once for all of them.
     pub const TALL: Tile = Tile { m: 128, n: 128 };
+    /// Rows of a warp of that one.
+    pub const ROWS_OF_WARP: u32 = 16;
+    /// Tokens of which such a warp computes all or none.
+    pub const TOKENS_OF_WARP: u32 = 32;
 
     /// The tile of a pack of so many rows.
     pub fn tile(rows: u32) -> Tile {
@@ -134,12 +134,12 @@ fn below(batch: &Batch, from: u32, queries: &[QueryIdx]) -> Vec<Part> {
 
 /// The same dealt out among the warps of a tile, which take 16 rows each: in turns 32 tokens that rows of each see.
 fn dealt(below: &[Part], group: u32, block_size: u32) -> Vec<Part> {
-    let warp = |part: &Part| part.seen.trailing_zeros() * group / ROWS_OF_WARP;
+    let warp = |part: &Part| part.seen.trailing_zeros() * group / SubtreeLayout::ROWS_OF_WARP;
     let mut of_warps: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
     for part in below {
         of_warps.entry(warp(part)).or_default().push(*part);
     }
-    let unit = (TOKENS_OF_WARP / block_size).max(1) as usize;
+    let unit = (SubtreeLayout::TOKENS_OF_WARP / block_size).max(1) as usize;
     let mut of_warps: Vec<Chunks<'_, Part>> = of_warps.values().map(|parts| parts.chunks(unit)).collect();
     let mut dealt = Vec::with_capacity(below.len());
     while dealt.len() < below.len() {

@@ -2,7 +2,7 @@
 //! alone, 32 tokens at a time, what few do (`kernels/cuda/tall.cuh`).
 //!
 //! ```text
-//! steps = tiles that all see + few · 0.4 · turns + rest / 32 · 1 + w · (0.6 + few behind such · 0.57 + few that part two · 0.15)
+//! steps = tiles that all see + few · 0.4 · turns + rest / 32 + w · (0.6 + few behind such · 0.57 + few that part two · 0.15)
 //! turns = 1 + 1.5 · (1 - (1 - f)⁴) + 0.75 · f      f: further warps that see a token, in the mean; at most 4
 //! w     = 3.1 TB/s / what HBM gives
 //! ```
@@ -11,11 +11,13 @@
 //! and a stop: warpgroups have to be done with the tile before, and begin again. Two tiles that all see, one after the other,
 //! hide a part of each other's work. A tile that few see has 32 tokens for each of four warps, in a turn. One that sees
 //! those of another besides takes two, and all wait for it: with a query in `1 / f` whose rows lie in two warps in
-//! `1 - (1 - f)⁴` of the tiles. What all see but is no whole tile, the rest, shares one with those, and all warps go through it at
-//! once. What few see comes from HBM, as do masks and rows of Q, so waits for it are as long as it is slow: a tile that few see
-//! behind two that all do took 1.96 µs on an H100, and 1.3 on an H200. The other figures are from packs of 3 to 32 tiles that all see and 2 to 32 that few do on an H100, in groups of 1 to 16.
-//! Worked number, configuration 3 of PAT at 32/8: 16 tiles that all see and 8 that few do are
-//! 0.6 + 16 + 8 · (0.4 + 0.57 + 0.15) = 25.6 steps of 1.72 µs.
+//! `1 - (1 - f)⁴` of the tiles. What all see but is no whole tile, the rest, shares one with those, and all warps go through
+//! it at once.
+//!
+//! What few see comes from HBM, as do masks and rows of Q, so waits for it are as long as it is slow: a tile that few see
+//! behind two that all do took 1.96 µs on an H100, and 1.3 on an H200. The other figures are from packs of 3 to 32 tiles that
+//! all see and 2 to 32 that few do on an H100, in groups of 1 to 16. Worked number there, configuration 3 of PAT at 32/8: 16
+//! tiles that all see and 8 that few do are 0.6 + 16 + 8 · (0.4 + 0.57 + 0.15) = 25.6 steps of 1.72 µs.
 
 use rustc_hash::FxHashMap;
 
@@ -25,21 +27,21 @@ use crate::units::{PackIdx, QueryIdx};
 use crate::workload::PrefixTree;
 
 /// Rows of a warp, and tokens of a turn.
-const ROWS: u32 = 16;
-const TOKENS: f64 = 32.0;
-/// In times of a tile that all rows see: to begin, a tile that few see, 32 tokens of the rest, a stop, and a parting of two.
+const ROWS: u32 = SubtreeLayout::ROWS_OF_WARP;
+const TOKENS: u32 = SubtreeLayout::TOKENS_OF_WARP;
+/// In times of a tile that all rows see, as are 32 tokens of the rest: to begin, a tile that few see, a stop, and a parting of
+/// two.
 const BEGIN: f64 = 0.6;
 const FEW: f64 = 0.4;
-const REST: f64 = 1.0;
 const STOP: f64 = 0.57;
 const PART: f64 = 0.15;
 /// Turns more of a tile of which a warp has to do what is another's too, and of each that does.
 const WAIT: f64 = 1.5;
 const FURTHER: f64 = 0.75;
-/// What HBM gave where they were measured, bytes per s.
-const MEASURED_AT: f64 = 3.1e12;
 /// With so many a warp has gone through the whole tile.
 const MOST: f64 = 4.0;
+/// What HBM gave where all of these were measured, bytes per s.
+const MEASURED_AT: f64 = 3.1e12;
 
 /// What few rows of a pack see.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +69,7 @@ impl Few {
             let own = tree.queries(node).iter().filter_map(|query| places.get(query).copied());
             let (count, first, last) = own
                 .fold((0, u32::MAX, 0), |(count, first, last), place| (count + 1, place.min(first), place.max(last)));
-            if count == 0 || count == pack.queries_len {
+            if count == pack.queries_len {
                 continue;
             }
             let of_node = f64::from(tree.node(node).blocks.len() as u32 * shape.block_size);
@@ -87,7 +89,7 @@ impl Few {
         let few = ((self.tokens + self.rest) / f64::from(n)).ceil().min(tiles);
         let (all, further) = (tiles - few, self.warps - 1.0);
         let turns = 1.0 + WAIT * (1.0 - (1.0 - further.min(1.0)).powi(4)) + FURTHER * further;
-        let products = few * FEW * turns.min(MOST) + self.rest / TOKENS * REST;
+        let products = few * FEW * turns.min(MOST) + self.rest / f64::from(TOKENS);
         let waits = BEGIN + few.min(all) * STOP + few.min((all - few).max(0.0)) * PART;
         all + products + waits * MEASURED_AT / hbm
     }
