@@ -209,7 +209,7 @@ pub struct WorkerTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarkedReads {
-    /// KV bytes of a plan up to which all its packs mark.
+    /// KV bytes in HBM up to which all packs of a plan mark.
     pub kv_bytes: Bytes,
     /// Part of `sim.cold_write_back` that goes back nevertheless.
     pub written_back: f64,

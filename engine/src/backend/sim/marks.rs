@@ -13,14 +13,13 @@ pub(super) fn part<A: Borrow<Alike>>(model: &CostModel<'_>, plan: &LaunchPlan, a
     let Some(marks) = model.device.marked_reads.filter(|_| plan.shape.block_size >= BULK_BLOCK) else {
         return 0.0;
     };
-    let token = plan.shape.kv_bytes_per_token().as_f64();
-    let read: f64 = plan.packs.iter().map(|pack| pack.tokens.as_f64() * token).sum();
-    let reads_little = read <= marks.kv_bytes.as_f64();
+    let alike = alike();
+    let in_hbm = alike.borrow().unique_tokens.as_f64() * plan.shape.kv_bytes_per_token().as_f64();
+    let reads_little = in_hbm <= marks.kv_bytes.as_f64();
     let has_partials = plan.merge.merged_queries().next().is_some() || !plan.merge.rounds.is_empty();
     if !reads_little && !has_partials {
         return 0.0;
     }
-    let alike = alike();
     let (mut marked, mut all) = (0.0, 0.0);
     for launch in &plan.launches {
         let kernels = !launch.kind.is_merge() && matches!(model.runs_on(plan, launch), RunsOn::Tiles { .. });

@@ -10,7 +10,7 @@ use crate::backend::sim::tall::Few;
 use crate::hw::Device;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::tile::Tile;
-use crate::units::{NodeIdx, PackIdx};
+use crate::units::{NodeIdx, PackIdx, Tokens};
 use crate::workload::PrefixTree;
 
 /// Hits are told apart in so many steps.
@@ -29,6 +29,8 @@ pub struct Alike {
     /// The class of each pack.
     pub(super) of_pack: Vec<u32>,
     pub(super) classes: Vec<Class>,
+    /// KV tokens of the batch, each once.
+    pub(in crate::backend::sim) unique_tokens: Tokens,
 }
 
 /// Packs with the same tile, queries, tokens (as far as they are told apart), hits and bytes written.
@@ -54,7 +56,8 @@ impl Alike {
     pub fn of(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Self {
         let readings = Readings::of(plan, tree, device);
         let mut known: FxHashMap<Key, u32> = FxHashMap::default();
-        let mut alike = Self { of_pack: Vec::with_capacity(plan.packs.len()), classes: Vec::new() };
+        let (of_pack, unique_tokens) = (Vec::with_capacity(plan.packs.len()), tree.unique_tokens());
+        let mut alike = Self { of_pack, classes: Vec::new(), unique_tokens };
         // Neighbours are alike more often than not.
         let mut last: Option<(Key, u32)> = None;
         for (at, pack) in plan.packs.iter().enumerate() {
