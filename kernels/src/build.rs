@@ -8,9 +8,10 @@ use crate::compile::Compiler;
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::lists::{
-    block_ids, entries, heads_per_item, items, marked, merge_rows, one_each, owners, pack_queries, prefill_items,
-    queued_prefill_items, spread,
+    entries, heads_per_item, items, merge_rows, one_each, owners, pack_queries, prefill_items, queued_prefill_items,
+    spread,
 };
+use crate::marks::Readers;
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
 use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, Tile, Work};
 use crate::spec::{Copies, Folds, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
@@ -81,9 +82,10 @@ impl<'a> Builder<'a> {
     ) -> Result<Self, KernelError> {
         let owners = owners(plan);
         let pack_queries = pack_queries(plan, &owners);
-        let marked = marked(plan, shape, &pack_queries);
+        let readers = Readers::of(plan, shape);
+        let marked = readers.marked_packs(plan, &pack_queries);
         let bulk = gpu.arch().bulk_copies() && shape.copies(DecodeShape::BULK_BLOCK) == Copies::Bulk;
-        let block_ids = block_ids(plan, shape, bulk);
+        let block_ids = readers.marked_blocks(plan, bulk);
         let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
         let mut shared = Shared {
             part_out: gpu.allocate(slot_rows * shape.head_dim as usize * 4)?,

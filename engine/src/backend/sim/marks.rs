@@ -7,19 +7,26 @@ use crate::backend::sim::estimate::Alike;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::plan::LaunchPlan;
 use crate::tile::BULK_BLOCK;
+use crate::units::Tokens;
 
-/// The part of what comes from HBM that is marked. Which packs are alike is asked for where some may be.
-pub(super) fn part<A: Borrow<Alike>>(model: &CostModel<'_>, plan: &LaunchPlan, alike: impl FnOnce() -> A) -> f64 {
+/// The part of what comes from HBM that is marked, of a plan whose KV is `unique` tokens. Which packs are alike is asked for
+/// where some may be.
+pub(super) fn part<A: Borrow<Alike>>(
+    model: &CostModel<'_>,
+    plan: &LaunchPlan,
+    unique: Tokens,
+    alike: impl FnOnce() -> A,
+) -> f64 {
     let Some(marks) = model.device.marked_reads.filter(|_| plan.shape.block_size >= BULK_BLOCK) else {
         return 0.0;
     };
-    let alike = alike();
-    let in_hbm = alike.borrow().unique_tokens.as_f64() * plan.shape.kv_bytes_per_token().as_f64();
+    let in_hbm = unique.as_f64() * plan.shape.kv_bytes_per_token().as_f64();
     let reads_little = in_hbm <= marks.kv_bytes.as_f64();
     let has_partials = plan.merge.merged_queries().next().is_some() || !plan.merge.rounds.is_empty();
     if !reads_little && !has_partials {
         return 0.0;
     }
+    let alike = alike();
     let (mut marked, mut all) = (0.0, 0.0);
     for launch in &plan.launches {
         let kernels = !launch.kind.is_merge() && matches!(model.runs_on(plan, launch), RunsOn::Tiles { .. });

@@ -105,7 +105,8 @@ fn outcome(plan: &LaunchPlan, tree: &PrefixTree, device: &Device, l2: L2State, c
     let unique = plan.shape.kv_bytes_per_token().as_f64() * (tree.unique_tokens().0 + prefill) as f64;
     let warm = l2 == L2State::Warm && unique <= useful;
     let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
-    let limits = Limits::of(device, plan, marks::part(&model, plan, || Alike::of(plan, tree, device)));
+    let limits =
+        Limits::of(device, plan, marks::part(&model, plan, tree.unique_tokens(), || Alike::of(plan, tree, device)));
     let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
     let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
     Simulation::new((plan, tree), model, cache, fluid).run(cancel)
