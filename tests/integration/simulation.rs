@@ -2,7 +2,7 @@
 //! papers' own experiments on the A100 model.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::cancel::Cancel;
 use engine::capture::Capture;
@@ -342,6 +342,22 @@ fn a_merge_finds_in_l2_what_was_written_last_and_reads_the_rest_from_hbm() {
     let partials = f64::from(slots) * shape.partial_bytes().as_f64();
     let (l2, least) = (h200().l2.as_f64(), partials - 2.0 * h200().l2.as_f64());
     assert!(partials > 3.0 * l2 && read >= least, "{read} of {partials} bytes, L2 holds {l2}");
+}
+
+/// 20 requests of 7 rows each are packs of 9, 9 and 2, and those of two are cut at other places.
+#[test]
+fn kv_that_a_pack_of_another_cut_has_read_is_found_in_l2() {
+    let shape = AttentionShape { query_heads: 28, kv_heads: 4, ..AttentionShape::default() };
+    let planned = plan(&parse_tree("1,20_5984,96", shape).unwrap(), "min-time", Launching::Fused, h200(), None);
+    let shared = planned.plan.packs.iter().filter(|pack| pack.queries_len > 1);
+    let cuts: BTreeSet<(u32, u32)> =
+        shared.map(|pack| (pack.queries_len, pack.blocks_end - pack.blocks_begin)).collect();
+    assert!(cuts.len() > 2, "{cuts:?}");
+    let capture = run(&planned);
+    let reads = capture.counters.iter().find(|series| series.name == "dram_read").unwrap();
+    let read = reads.values.iter().sum::<f64>() * reads.step.as_f64() * 1e-9;
+    let kv = (shape.kv_bytes_per_token() * (5984 + 20 * 96)).as_f64();
+    assert!(read > kv && read < 1.1 * kv, "{read} of {kv} bytes");
 }
 
 /// The prefill kernel claims items KV head by KV head, and of a head the longest first, whatever the plan's order.

@@ -4,13 +4,14 @@
 //! still there = 1 / (1 + (bytes that have come from HBM since / what L2 usefully holds)⁴)
 //! ```
 //!
-//! The cache is followed by pieces: a piece is the part of one tree node that one pack reads, of one
-//! KV head. A CTA that begins while another is reading the same piece finds it (the second request
-//! for a line waits for the first). Prefill tasks over the same range of a chunk's KV read one piece,
-//! whatever their causal bound cuts off.
+//! The cache is followed by pieces: a piece is a segment of a tree node, between two places where packs begin or end
+//! reading it, of one KV head. A CTA that begins while another is reading a piece finds it (the second request for a line
+//! waits for the first). Prefill tasks over the same range of a chunk's KV read one piece, whatever their causal bound cuts
+//! off.
 
 use rustc_hash::FxHashMap;
 
+use crate::backend::sim::segments::Segments;
 use crate::plan::LaunchPlan;
 use crate::workload::PrefixTree;
 
@@ -25,17 +26,15 @@ pub(super) struct Pieces {
 
 impl Pieces {
     pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree) -> Self {
-        let mut numbers: FxHashMap<(u32, u64, u64), u32> = FxHashMap::default();
-        let mut pieces = Self { starts: vec![0], list: Vec::new(), count: 0 };
+        let segments = Segments::of(plan, tree);
+        let mut pieces = Self { starts: vec![0], list: Vec::new(), count: segments.count() };
         for pack in &plan.packs {
-            for (node, tokens) in plan.reach(pack, tree).filter(|(_, tokens)| !tokens.is_empty()) {
-                let next = numbers.len() as u32;
-                let piece = *numbers.entry((node.0, tokens.start, tokens.end)).or_insert(next);
-                pieces.list.push((piece, (tokens.end - tokens.start) as u32));
+            let reach = plan.reach(pack, tree).filter(|(_, tokens)| !tokens.is_empty());
+            for (piece, tokens) in reach.flat_map(|(node, tokens)| segments.within(node, tokens)) {
+                pieces.list.push((piece, tokens as u32));
             }
             pieces.starts.push(pieces.list.len() as u32);
         }
-        pieces.count = numbers.len() as u32;
         pieces.add_prefill(plan);
         pieces
     }

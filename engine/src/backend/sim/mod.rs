@@ -23,6 +23,7 @@ mod merge_cost;
 mod own;
 mod run;
 mod runs_on;
+mod segments;
 mod series;
 mod share;
 mod tall;

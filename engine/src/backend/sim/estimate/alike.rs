@@ -6,6 +6,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::backend::sim::l2::kept;
+use crate::backend::sim::segments::Segments;
 use crate::backend::sim::tall::Few;
 use crate::hw::Device;
 use crate::plan::{LaunchPlan, PlannedPack};
@@ -104,13 +105,11 @@ struct Readings<'a> {
     plan: &'a LaunchPlan,
     tree: &'a PrefixTree,
     of_node: Vec<f64>,
-    missed: FxHashMap<Place, Missed>,
+    missed: Option<(Segments, Vec<Missed>)>,
 }
 
-/// Where a reading of a node begins: a pack of others reads the same from there.
-type Place = (NodeIdx, u64);
-
-/// Readings of a place.
+/// Readings of a segment.
+#[derive(Clone, Copy)]
 struct Missed {
     /// Tokens of all of them, and those that come from HBM.
     read: f64,
@@ -132,7 +131,7 @@ impl<'a> Readings<'a> {
         for (read, node) in of_node.iter_mut().zip(&tree.nodes) {
             *read = (*read / node.tokens.as_f64().max(1.0)).max(1.0);
         }
-        let mut readings = Self { plan, tree, of_node, missed: FxHashMap::default() };
+        let mut readings = Self { plan, tree, of_node, missed: None };
         let useful = device.useful_l2_bytes();
         if read > READ_AGAIN * unique && unique * plan.shape.kv_bytes_per_token().as_f64() > useful {
             readings.miss(useful, WORKERS * device.sm_count);
@@ -143,6 +142,9 @@ impl<'a> Readings<'a> {
     /// Follows L2 through the packs in the order in which they begin, `at_once` CTAs at a time.
     fn miss(&mut self, useful: f64, at_once: u32) {
         let (plan, token) = (self.plan, self.plan.shape.kv_bytes_per_token().as_f64());
+        let segments = Segments::of(plan, self.tree);
+        let none = Missed { read: 0.0, from_hbm: 0.0, stamp: f64::NEG_INFINITY };
+        let mut missed = vec![none; segments.count() as usize];
         let mut came = 0.0;
         for launch in &plan.launches {
             let (mut running, mut ctas) = (VecDeque::new(), 0);
@@ -162,19 +164,21 @@ impl<'a> Readings<'a> {
                         bytes += read * token;
                         continue;
                     }
-                    let none = Missed { read: 0.0, from_hbm: 0.0, stamp: f64::NEG_INFINITY };
-                    let place = self.missed.entry((node, tokens.start)).or_insert(none);
-                    let missed = read * (1.0 - kept(came - place.stamp, useful));
-                    place.read += read;
-                    place.from_hbm += missed;
-                    place.stamp = came;
-                    bytes += missed * token;
+                    for (segment, tokens) in segments.within(node, tokens) {
+                        let of = &mut missed[segment as usize];
+                        let from_hbm = tokens as f64 * (1.0 - kept(came - of.stamp, useful));
+                        of.read += tokens as f64;
+                        of.from_hbm += from_hbm;
+                        of.stamp = came;
+                        bytes += from_hbm * token;
+                    }
                 }
                 running.push_back((own, bytes));
                 ctas += own;
             }
             came += running.iter().map(|(_, bytes)| bytes).sum::<f64>();
         }
+        self.missed = Some((segments, missed));
     }
 
     /// Part of a pack's tokens that comes from HBM.
@@ -184,8 +188,14 @@ impl<'a> Readings<'a> {
             if self.is_read_once(node) {
                 return own;
             }
-            let missed = self.missed.get(&(node, tokens.start));
-            own * missed.map_or(0.0, |place| place.from_hbm / place.read.max(1.0)).max(1.0 / self.of_node[node.at()])
+            let missed = self.missed.as_ref().map_or(0.0, |(segments, missed)| {
+                let of = |(segment, tokens): (u32, u64)| {
+                    let of = &missed[segment as usize];
+                    tokens as f64 * of.from_hbm / of.read.max(1.0)
+                };
+                segments.within(node, tokens).map(of).sum()
+            });
+            missed.max(own / self.of_node[node.at()])
         };
         let tokens: f64 = self.plan.reach(pack, self.tree).map(once).sum();
         (tokens / pack.tokens.as_f64().max(1.0)).min(1.0)
