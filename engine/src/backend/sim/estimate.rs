@@ -8,7 +8,8 @@
 //! hits      of KV that k packs read, one reading comes from HBM, and of k − 1 what L2 has forgotten by then
 //! duration  begin + loop · max(1, local, e · s) + end    local: port and tensor cores of an SM that holds the most
 //! s         the least stretch at which all cohorts that load take no more than HBM gives, and move no more than L2 gives
-//! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole
+//! merge     by the last arriver of a query: it counts for every CTA of its kind in the mean, and for the last one whole. Where
+//!           nothing follows the first wave, by the one with the most queries of those that end last
 //! ```
 //!
 //! Who compares candidates asks here; who shows a run simulates it. Of plans that differ by their strategy alone,
@@ -70,10 +71,68 @@ impl<'a> Pricing<'a> {
 
     /// The time of the plan with cold L2; nothing where it is seen to be more than `most` before it is known.
     pub fn time(mut self, most: Nanos) -> Option<Nanos> {
-        let last_merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds);
-        let ends = Cohorts::new(self.plan, self.model.device, &self.kinds, self.kinds.limits).run(most.as_f64())?;
+        let cohorts =
+            |kinds: &Kinds| Cohorts::new(self.plan, self.model.device, kinds, kinds.limits).run(most.as_f64());
+        let (ends, last_merges) = if merges::end_the_only_wave(self.plan, &self.kinds) {
+            // Nothing begins behind them, so that who comes last is told by how the others ran.
+            let ends = cohorts(&self.kinds)?;
+            let merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds, Some(&ends));
+            (ends, merges)
+        } else {
+            let merges = merges::by_last_arrivers(self.plan, &self.model, &mut self.kinds, None);
+            (cohorts(&self.kinds)?, merges)
+        };
         let end_of = |(kind, end): (usize, &f64)| end + last_merges.of_kinds.get(kind).copied().unwrap_or(0.0);
         let last = ends.iter().copied().fold(0.0, f64::max) + last_merges.held;
         Some(Nanos(ends.iter().enumerate().map(end_of).fold(last, f64::max).round() as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::backend::sim::{self, estimate};
+    use crate::pack;
+    use crate::pack::testing::with_input;
+    use crate::plan::{PlanChoice, Strategy, build};
+    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+
+    /// Leaves and pieces of shared KV that end about together: a merge by the one takes several times that by the other.
+    #[test]
+    fn who_merges_last_in_the_only_wave_is_told_as_by_the_simulation() {
+        let scheduler = pack::find("min-time").unwrap();
+        let choice = PlanChoice {
+            scheduler: "min-time",
+            strategy: Strategy::Fused,
+            rule: scheduler.tile_rule(),
+            explain: false,
+        };
+        let mut waves = 0;
+        for (tree, query_heads, kv_heads) in [
+            ("1,10_4096,416", 32, 8),
+            ("1,10_4096,416", 28, 4),
+            ("1,3_2080,295", 32, 32),
+            ("1,16_8192,256", 32, 8),
+            ("1,6_3008,700", 32, 8),
+            ("1,2,6_4448,224,648", 28, 4),
+            ("1,4,12_3008,704,482", 24, 8),
+        ] {
+            let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
+            let batch = parse_tree(tree, shape).unwrap().build().unwrap();
+            let prefixes = PrefixTree::of(&batch);
+            with_input(&batch, &prefixes, ("h100-sxm", None), |input| {
+                for packing in scheduler.packings(input).unwrap() {
+                    let plan = build(input, &packing, &choice).unwrap();
+                    if plan.attention_ctas() > u64::from(input.device.sm_count) {
+                        continue;
+                    }
+                    let price = estimate(&plan, &prefixes, input.device).unwrap().as_f64();
+                    let run = sim::makespan(&plan, &prefixes, input.device).unwrap().as_f64();
+                    let partials = plan.merge.max_partials();
+                    assert!((price / run - 1.0).abs() < 0.08, "{tree}, {partials} partials: {price} and {run}");
+                    waves += 1;
+                }
+            });
+        }
+        assert!(waves > 12, "{waves}");
     }
 }

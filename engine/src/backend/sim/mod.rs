@@ -35,7 +35,7 @@ use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::l2::{L2, Pieces};
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::Fluid;
-use crate::backend::sim::run::{Outcome, Simulation};
+use crate::backend::sim::run::Simulation;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Spans};
 use crate::error::Result;
@@ -66,7 +66,7 @@ pub fn run(
     command: &str,
     cancel: &Cancel,
 ) -> Result<Capture> {
-    let outcome = outcome(plan, tree, device, l2, cancel)?;
+    let outcome = simulation(plan, tree, device, l2)?.run(cancel)?;
     let spans = Spans::from_unsorted(outcome.spans);
     let end = spans.last_end();
     let mut kernels = outcome.kernels;
@@ -89,16 +89,17 @@ pub fn run(
     })
 }
 
-/// How long a plan takes with cold L2, and nothing else of its run.
+/// How long a plan takes with cold L2 where of CTAs that end together the one comes last that has the most to merge, and
+/// nothing else of its run. Of two plans the better one is that which is better even so.
 ///
 /// # Errors
 /// As [`run()`].
 pub fn makespan(plan: &LaunchPlan, tree: &PrefixTree, device: &Device) -> Result<Nanos> {
-    let outcome = outcome(plan, tree, device, L2State::Cold, &Cancel::default())?;
+    let outcome = simulation(plan, tree, device, L2State::Cold)?.with_widest_last().run(&Cancel::default())?;
     Ok(outcome.spans.iter().map(|span| span.end).max().unwrap_or_default())
 }
 
-fn outcome(plan: &LaunchPlan, tree: &PrefixTree, device: &Device, l2: L2State, cancel: &Cancel) -> Result<Outcome> {
+fn simulation<'a>(plan: &'a LaunchPlan, tree: &PrefixTree, device: &'a Device, l2: L2State) -> Result<Simulation<'a>> {
     let model = CostModel { device, shape: &plan.shape };
     fits::check(&model, plan)?;
     let useful = device.useful_l2_bytes();
@@ -110,7 +111,7 @@ fn outcome(plan: &LaunchPlan, tree: &PrefixTree, device: &Device, l2: L2State, c
         Limits::of(device, plan, marks::part(&model, plan, tree.unique_tokens(), || Alike::of(plan, tree, device)));
     let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
     let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
-    Simulation::new((plan, tree), model, cache, fluid).run(cancel)
+    Ok(Simulation::new((plan, tree), model, cache, fluid))
 }
 
 fn provenance(device: &Device, plan: &LaunchPlan, command: &str) -> Provenance {

@@ -1,5 +1,6 @@
 //! The event loop: launches become ready, CTAs are placed, main loops share the memory system.
 
+mod last;
 mod loops;
 mod merging;
 pub(super) mod order;
@@ -130,6 +131,8 @@ pub(super) struct Simulation<'a> {
     missing: Vec<u32>,
     /// When the last of them so far was written.
     arrived: Vec<f64>,
+    /// Of each of them the widest pack that has come, where the worst of the last is asked for.
+    widest: Vec<last::Widest>,
     outcome: Outcome,
 }
 
@@ -167,6 +170,7 @@ impl<'a> Simulation<'a> {
             stored: vec![0.0; plan.packs.len() * heads],
             pack_of_slot: plan.packs_of_slots(),
             arrived: vec![0.0; missing.len()],
+            widest: Vec::new(),
             missing,
             outcome: Outcome {
                 spans: Vec::new(),
@@ -223,8 +227,7 @@ impl<'a> Simulation<'a> {
     /// [`crate::Error::Cancelled`], and [`crate::Error::Device`] where a CTA never ran or the run grows too long.
     pub(super) fn run(mut self, cancel: &Cancel) -> Result<Outcome> {
         self.first_launches();
-        let mut done = Vec::new();
-        let mut turn = 0_u32;
+        let (mut done, mut turn) = (Vec::new(), 0_u32);
         loop {
             turn = turn.wrapping_add(1);
             if turn.is_multiple_of(CANCEL_STRIDE) {

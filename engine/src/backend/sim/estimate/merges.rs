@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::kinds::Kinds;
+use crate::backend::sim::merge_cost::SPREAD;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::units::PackIdx;
 
@@ -24,16 +25,30 @@ fn tasks_and_workers(kinds: &Kinds) -> (f64, f64) {
     (tasks.round(), (1.0 / kinds.orders[launch as usize].share).round())
 }
 
-/// Adds to each kind the merges that its CTAs do in the mean, and gives those that end the run.
-pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: &mut Kinds) -> LastMerges {
+/// Whether the persistent launch of a plan is all there is, and each of its workers has one task at most.
+pub(super) fn end_the_only_wave(plan: &LaunchPlan, kinds: &Kinds) -> bool {
+    let (tasks, workers) = tasks_and_workers(kinds);
+    plan.launches.len() == 1 && !kinds.of_pack.is_empty() && tasks <= workers
+}
+
+/// What merges take of workers in the mean over each kind, which goes to the kinds, and what they add to the end of the run.
+///
+/// Where nothing begins behind them, `ends` are the ends of the kinds without merges: then all of these is added, and of
+/// packs that may as well end the other way round the one with the most queries is taken for the last.
+pub(super) fn by_last_arrivers(
+    plan: &LaunchPlan,
+    model: &CostModel<'_>,
+    kinds: &mut Kinds,
+    ends: Option<&[f64]>,
+) -> LastMerges {
     if kinds.of_pack.is_empty() || plan.merge.max_partials() < 2 {
         return LastMerges::default();
     }
-    let arrivals = Arrivals::of(plan, kinds);
+    let arrivals = ends.map_or_else(|| Arrivals::of(plan, kinds), |ends| Arrivals::of_ends(plan, kinds, ends));
     let pack_of_slot = plan.packs_of_slots();
     let (tasks, workers) = tasks_and_workers(kinds);
     let folds = model.folds(tasks as u32, workers as u32);
-    let busy = (tasks / workers).min(1.0);
+    let busy = if ends.is_some() { 0.0 } else { (tasks / workers).min(1.0) };
     let heads = f64::from(plan.shape.kv_heads);
     let (mut sums, mut most) = (vec![0.0; kinds.all.len()], vec![0.0_f64; kinds.all.len()]);
     let mut of_pack = vec![0.0; plan.packs.len()];
@@ -47,10 +62,10 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     for query in plan.merge.merged_queries() {
         let partials = plan.merge.of(query).len();
         let packs = plan.merge.of(query).iter().map(|slot| pack_of_slot[*slot as usize]);
-        let Some((last, before)) = arrivals.last_two(plan, packs) else { continue };
-        let kind = kinds.of_pack[last.at()] as usize;
-        let (end, of_kind, pack) = (arrivals.of_pack[last.at()], &kinds.all[kind], plan.pack(last));
-        if folds.joins(partials as u32, pack.heads, before, (end - of_kind.alone(), end - of_kind.end)) {
+        let Some(last) = arrivals.last(plan, packs) else { continue };
+        let kind = kinds.of_pack[last.pack.at()] as usize;
+        let (end, of_kind, pack) = (arrivals.of_pack[last.pack.at()], &kinds.all[kind], plan.pack(last.pack));
+        if folds.joins(partials as u32, pack.heads, last.before, (end - of_kind.alone(), end - of_kind.end)) {
             continue;
         }
         // While other lanes have work, and when it is the last that has any.
@@ -59,9 +74,12 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
             .or_insert_with(|| [busy, 0.0].map(|busy| merging(partials, pack, busy)));
         let ctas = heads / f64::from(pack.heads.max(1));
         let of_query = whole / f64::from(pack.queries_len.max(1));
-        of_pack[last.at()] += of_query;
+        of_pack[last.pack.at()] += of_query;
         sums[kind] += of_query * ctas;
-        most[kind] = most[kind].max(last_whole);
+        most[kind] = most[kind].max(last.late + last_whole);
+    }
+    if ends.is_some() {
+        return LastMerges { of_kinds: most, held: 0.0 };
     }
     for ((kind, sum), most) in kinds.all.iter_mut().zip(sums).zip(&mut most) {
         kind.merging = sum / kind.ctas.max(1.0);
@@ -70,16 +88,28 @@ pub(super) fn by_last_arrivers(plan: &LaunchPlan, model: &CostModel<'_>, kinds: 
     LastMerges { of_kinds: most, held: arrivals.held(&of_pack) }
 }
 
-/// When the packs of a queue end were all lanes busy and no CTA slowed, ns: for telling which of them is the last.
+/// The pack that merges a query.
+struct Last {
+    pack: PackIdx,
+    /// How much later than its own time it ends, ns.
+    late: f64,
+    /// When the one before it ends.
+    before: f64,
+}
+
+/// When the packs of a queue end, ns: for telling which of them is the last. Either were all lanes busy and no CTA slowed, or
+/// as they did.
 struct Arrivals {
     of_pack: Vec<f64>,
+    /// The part of its end by which a pack may end later, as far as that is told.
+    spread: f64,
     /// When each pack of the queue begins, and what a CTA of it takes.
     queue: Vec<(f64, f64)>,
 }
 
 impl Arrivals {
     fn of(plan: &LaunchPlan, kinds: &Kinds) -> Self {
-        let mut arrivals = Self { of_pack: vec![0.0; plan.packs.len()], queue: Vec::new() };
+        let mut arrivals = Self { of_pack: vec![0.0; plan.packs.len()], spread: 0.0, queue: Vec::new() };
         for (launch, order) in plan.launches.iter().zip(&kinds.orders).filter(|(launch, _)| launch.kind.is_persistent())
         {
             // Waves begun before a pack, and what they take.
@@ -98,6 +128,12 @@ impl Arrivals {
         arrivals
     }
 
+    /// Of packs that begin together, from the ends of their kinds.
+    fn of_ends(plan: &LaunchPlan, kinds: &Kinds, ends: &[f64]) -> Self {
+        let of_pack = (0..plan.packs.len()).map(|pack| ends[kinds.of_pack[pack] as usize]).collect();
+        Self { of_pack, spread: SPREAD, queue: Vec::new() }
+    }
+
     /// By how much a run ends later where workers merge for as long as `of_pack` says after each pack. A worker takes its
     /// next task before it merges, and no other can have that then.
     fn held(&self, of_pack: &[f64]) -> f64 {
@@ -110,20 +146,13 @@ impl Arrivals {
         packs.filter_map(tail).fold(0.0, f64::max)
     }
 
-    /// The pack that ends last, of equals the one with the most queries, and when the one before it ends.
-    fn last_two(&self, plan: &LaunchPlan, packs: impl Iterator<Item = PackIdx>) -> Option<(PackIdx, f64)> {
-        let key = |pack: PackIdx| (self.of_pack[pack.at()], plan.pack(pack).queries_len);
-        let mut last: Option<PackIdx> = None;
-        let mut before = 0.0_f64;
-        for pack in packs {
-            match last {
-                Some(other) if key(other) >= key(pack) => before = before.max(key(pack).0),
-                _ => {
-                    before = last.map_or(before, |other| before.max(key(other).0));
-                    last = Some(pack);
-                }
-            }
-        }
-        last.map(|last| (last, before))
+    /// The pack that ends last, of equals the one with the most queries.
+    fn last(&self, plan: &LaunchPlan, packs: impl Iterator<Item = PackIdx> + Clone) -> Option<Last> {
+        let end = packs.clone().map(|pack| self.of_pack[pack.at()]).fold(0.0, f64::max);
+        let may_be = |pack: &PackIdx| self.of_pack[pack.at()] * (1.0 + self.spread) >= end;
+        let key = |pack: PackIdx| (plan.pack(pack).queries_len, self.of_pack[pack.at()]);
+        let pack = packs.clone().filter(may_be).reduce(|a, b| if key(b) > key(a) { b } else { a })?;
+        let before = packs.filter(|other| *other != pack).map(|other| self.of_pack[other.at()]).fold(0.0, f64::max);
+        Some(Last { pack, late: end - self.of_pack[pack.at()], before })
     }
 }

@@ -1,6 +1,7 @@
 //! Persistent workers: what they take from the queue, and what the last of them to arrive merges.
 
 use super::Simulation;
+use super::last::Widest;
 use crate::backend::sim::cost::MainLoop;
 use crate::capture::Span;
 use crate::plan::Launch;
@@ -46,6 +47,7 @@ impl Simulation<'_> {
         let folds = self.progress[span.launch as usize].folds;
         let while_at_work = (span.begin.as_f64(), span.loop_end.as_f64());
         let (mut merged, mut hits) = (Vec::new(), 0.0);
+        let mut later: Option<(Widest, u32)> = None;
         for query in self.plan.queries_of(work.pack) {
             let partials = self.plan.merge.of(*query).len() as u32;
             let first = query.at() * heads + work.kv_head as usize;
@@ -56,6 +58,9 @@ impl Simulation<'_> {
                 self.arrived[at] = self.now;
                 if self.missing[at] == 0 && partials > 1 && !joined {
                     merged.push(partials);
+                }
+                if let Some(wider) = self.wider(at, work.pack, while_at_work.0).filter(|_| self.missing[at] == 0) {
+                    later = Some((wider, partials));
                 }
             }
             if merged.len() > before {
@@ -69,7 +74,12 @@ impl Simulation<'_> {
         let progress = &self.progress[span.launch as usize];
         let left = progress.ctas.len() as u32 - progress.taken;
         let busy = (f64::from(left) / f64::from(progress.lanes)).min(1.0);
-        (!merged.is_empty())
-            .then(|| self.model.inline_merge(&merged, (tile, work.kv_heads), (hits / merged.len() as f64, busy)))
+        let merge = |merged: &[u32], cta, hit| self.model.inline_merge(merged, cta, (hit, busy));
+        let own = (!merged.is_empty()).then(|| merge(&merged, (tile, work.kv_heads), hits / merged.len() as f64));
+        let by_wider = later.map(|(wider, partials)| {
+            let (pack, heads) = (self.plan.pack(wider.pack), self.plan.pack(wider.pack).heads.max(1));
+            merge(&vec![partials; (pack.queries_len * heads) as usize], (pack.tile, heads), 1.0)
+        });
+        own.into_iter().chain(by_wider).max_by(|a, b| a.time.total_cmp(&b.time))
     }
 }
