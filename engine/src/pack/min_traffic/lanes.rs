@@ -73,6 +73,8 @@ pub(super) struct Makespan {
     merge: f64,
     /// The most partials of a query.
     partials: u32,
+    /// Whether each lane has one CTA at most.
+    one_wave: bool,
 }
 
 impl Makespan {
@@ -84,6 +86,11 @@ impl Makespan {
     /// The most partials of a query.
     pub(super) fn partials(&self) -> u32 {
         self.partials
+    }
+
+    /// Whether each lane has one CTA at most.
+    pub(super) fn is_one_wave(&self) -> bool {
+        self.one_wave
     }
 
     /// Whether better cuts could gain a fiftieth: the last lane ends that much later than with all lanes and the
@@ -220,6 +227,7 @@ impl<'a> Lanes<'a> {
             memory,
             merge: if most > 1 { merging + last } else { 0.0 },
             partials: most,
+            one_wave: tasks.iter().map(|tasks| tasks.ctas).sum::<f64>() <= lanes,
         }
     }
 
