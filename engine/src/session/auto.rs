@@ -244,8 +244,8 @@ impl Ways {
     }
 
     /// Simulates the best ways as long as they have few CTAs and are near the first, and puts them in order: cohorts do not
-    /// know which CTA of a query comes last and merges, nor where on the GPU each is. Of 109 random batches on an H100
-    /// `auto` takes a way within 5 % of the fastest in 99, and without this in 97.
+    /// know where on the GPU each CTA is, nor, behind the first wave, which one of a query comes last and merges. Of 109 random
+    /// batches on an H100 `auto` takes a way within 5 % of the fastest in 99, and without this in 97.
     fn make_sure(&mut self, device: &Device) {
         let Some(best) = self.timed.first().map(|way| way.time) else { return };
         let first = self.timed.iter().take(TRIED).take_while(|way| way.time <= near(best));

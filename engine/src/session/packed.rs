@@ -103,8 +103,9 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What other packs must gain on those that a scheduler's closed form takes. Cohorts do not see who of a few comes last: of
-/// PAT's configurations at five head setups, some whose packs gained less took 4 to 24 % longer when simulated.
+/// What other packs must gain on those that a scheduler's closed form takes. Behind the first wave cohorts do not see who of a
+/// few comes last: of PAT's configurations at five head setups, some whose packs gained less took 4 to 24 % longer when
+/// simulated.
 const GAIN: f64 = 0.95;
 /// The same for packs of whole subtrees alone, of which nobody comes last: they merge nothing. Of 12 trees for which cohorts
 /// gave them 2 to 5 % less, all took less on an H100: 2.5 to 14 %.
