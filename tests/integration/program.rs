@@ -13,7 +13,9 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = test.ancestors().nth(2).unwrap().to_owned();
     let program = folder.join(format!("packscope{}", std::env::consts::EXE_SUFFIX));
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "-p", "packscope", "--target-dir"]).arg(folder.parent().unwrap());
+    // With the features that the tests were built with: for the program alone cargo would build most of what it uses again.
+    build.args(["build", "--quiet", "--workspace", "--bins", "--test", "packscope", "--target-dir"]);
+    build.arg(folder.parent().unwrap());
     if folder.ends_with("release") {
         build.arg("--release");
     }
