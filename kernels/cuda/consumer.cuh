@@ -353,7 +353,7 @@ struct Consumer {
 #undef PS_CONSUME
             }
 #if PS_FUSED
-            if (done.count > 0) merge_queries(p, done);
+            if (done.count > 0) merge_queries(p, shared.scratch, done);
 #endif
             __syncwarp();
             if (kWideTiles >> tile & 1 || threadIdx.x == 0) span.end(p, shared.scratch.tasks[threadIdx.x >> 5]);

@@ -215,21 +215,50 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
 // Partials asked for at once: with masks and a trace there are no registers for the sixth beside tile 16 x 16.
 constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : PS_MASKS && PS_TRACE ? 5 : 6;
 
+// Whether warps that share the rows of a task share the partials of each too, where there are rows for few of them: what
+// each has merged goes through the place of P. Not where the same bits are asked for, since it changes from run to run which
+// task merges a query, and with it how many warps do.
+constexpr bool kSharesPartials =
+    PS_FOLDS && !PS_BESIDE && sizeof(Scratch::p) >= MergeState::kFloats * 32 * sizeof(float);
+
+// In how many parts the warps of a task merge the rows of its queries, `groups` warps in each.
+__device__ __forceinline__ u32 parts_of_rows(const Completed& done, u32 groups) {
+    if (!kSharesPartials || done.warps < 2 * groups) return 1;
+    const u32 lane = threadIdx.x & 31;
+    const u32 count = lane < done.count ? done.list[lane].count : 0;
+    return __any_sync(0xffffffffu, count > kMergeBatch) ? done.warps / groups : 1;
+}
+
+// Joins what the warps from `groups` on have merged to what the first ones have, warp after warp: there is room for one.
+__device__ __forceinline__ void join_parts(MergeState& state, Scratch& scratch, const Completed& done, u32 groups) {
+    float* place = (float*)scratch.p;
+#pragma unroll 1
+    for (u32 from = groups; from < done.warps; ++from) {
+        if (done.nth == from) state.leave(place);
+        sync_threads(1, kConsumers);
+        if (done.nth == from % groups) state.join(place);
+        sync_threads(1, kConsumers);
+    }
+}
+
 // Merges them. One copy for all tiles: every kernel starts with cold code.
-__device__ __forceinline__ void merge_queries(const DecodeParams& p, const Completed& done) {
+__device__ __forceinline__ void merge_queries(const DecodeParams& p, Scratch& scratch, const Completed& done) {
     const MergeTarget to = {(Partial*)p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads};
     const Group group(p);
     const u32 rows = group.times(done.count);
+    const u32 groups = (rows + kRowsAtOnce - 1) / kRowsAtOnce, parts = parts_of_rows(done, groups);
+    const u32 part = parts > 1 ? done.nth / groups : 0, first = done.nth - part * groups;
 #pragma unroll 1
-    for (u32 begin = done.nth * kRowsAtOnce; begin < rows; begin += done.warps * kRowsAtOnce) {
+    for (u32 begin = first * kRowsAtOnce; begin < rows; begin += done.warps * kRowsAtOnce) {
         const u32 mine = begin + merge_lane_row();
         const u32 query = mine < rows ? group.query_of(mine) : 0;
         const PackQuery& q = done.list[query];
-        const RowPartials row = {q.first, mine < rows ? q.count : 0,
-                                 group.times(done.kv_head) + mine - group.times(query)};
-        if (!__any_sync(0xffffffffu, row.count > 0)) continue;
-        const MergeState state = merge_row<kMergeBatch>(to, row, nullptr);
-        if (row.count > 0) write_merged(to, state, q.query, row.head);
+        const u32 head = group.times(done.kv_head) + mine - group.times(query);
+        const RowPartials row = part_of({q.first, mine < rows ? q.count : 0, head}, part, parts);
+        if (parts == 1 && !__any_sync(0xffffffffu, row.count > 0)) continue;
+        MergeState state = merge_row<kMergeBatch>(to, row, nullptr);
+        if (kSharesPartials && parts > 1) join_parts(state, scratch, done, groups);
+        if (part == 0 && row.count > 0) write_merged(to, state, q.query, row.head);
         __syncwarp();
         discard_merged(to, row);
     }

@@ -25,6 +25,12 @@ struct RowPartials {
     u32 head;  // query head
 };
 
+// Part `part` of `parts` of the partials of a row.
+__device__ __forceinline__ RowPartials part_of(const RowPartials& row, u32 part, u32 parts) {
+    const u32 each = (row.count + parts - 1) / parts, begin = min(part * each, row.count);
+    return {row.first + begin, min(each, row.count - begin), row.head};
+}
+
 // Rows that a warp has in work at once, which of them is this lane's, and the first of its places
 // in that row.
 constexpr u32 kRowsAtOnce = 4;
@@ -57,6 +63,24 @@ struct MergeState {
 #pragma unroll
             for (int c = 0; c < 4; ++c) acc[k][c] += weight * v[k][c];
         }
+    }
+
+    // In shared memory, where it was left by the lane of the same number of another warp.
+    static constexpr u32 kFloats = kPieces * 4 + 2;
+    __device__ __forceinline__ void leave(float* place) const {
+        place += threadIdx.x & 31;
+        place[0] = top;
+        place[32] = weights;
+#pragma unroll
+        for (int i = 0; i < kPieces * 4; ++i) place[(2 + i) * 32] = acc[i / 4][i % 4];
+    }
+    __device__ __forceinline__ void join(const float* place) {
+        place += threadIdx.x & 31;
+        const float m = fmaxf(top, place[0]), weight = merge_weight(place[0], m);
+        shrink_to(m);
+        weights += weight * place[32];
+#pragma unroll
+        for (int i = 0; i < kPieces * 4; ++i) acc[i / 4][i % 4] += weight * place[(2 + i) * 32];
     }
 
     __device__ __forceinline__ float scale() const { return weights > 0.0f ? reciprocal_fast(weights) : 0.0f; }

@@ -304,6 +304,13 @@ impl MergeKernel {
         partials.div_ceil(self.at_once(self.worker_rows.unwrap_or(self.rows), head_dim))
     }
 
+    /// Parts of the partials of each head that warps merge side by side where `heads` heads leave some of `warps` without
+    /// any, and more than one trip is to be made; 1 elsewhere.
+    pub fn parts(&self, trips: u32, heads: u32, warps: u32) -> u32 {
+        let busy = heads.div_ceil(self.heads.max(1)).max(1);
+        if trips > 1 { (warps / busy).max(1) } else { 1 }
+    }
+
     /// Partials of a head that a warp asks for at once.
     fn at_once(&self, rows: u32, head_dim: u32) -> u32 {
         let rows = if head_dim > 128 { rows / 2 } else { rows };
@@ -464,5 +471,14 @@ mod tests {
             assert_eq!(long.joins(2, heads, arrived, at_work), in_long, "long, {heads} heads, {arrived}");
         }
         assert!(!short.joins(kernel.fold + 1, 4, 9.0, at_work) && !long.joins(kernel.fold + 1, 4, 9.0, at_work));
+    }
+
+    #[test]
+    fn warps_without_heads_of_their_own_share_the_partials_of_others() {
+        let kernel = hw::find("h200-sxm").unwrap().merge_kernel.unwrap();
+        let parts = |heads, warps| kernel.parts(2, heads, warps);
+        assert_eq!([1, 4, 5, 8, 9, 12, 16, 17, 32, 64].map(|heads| parts(heads, 8)), [8, 8, 4, 4, 2, 2, 2, 1, 1, 1]);
+        assert_eq!([4, 8, 12, 16].map(|heads| parts(heads, 4)), [4, 2, 1, 1]);
+        assert_eq!(kernel.parts(1, 4, 8), 1, "one trip has nothing to share");
     }
 }

@@ -109,8 +109,14 @@ impl Forest {
             let (pack, others) = rest.split_at(rows.min(rest.len()));
             rest = others;
             let mut left = blocks;
+            // So many partials that warps share those of a row, of some.
+            let into_many = rng.random_range(0..6) == 0;
             loop {
-                let cut = if rng.random() { left.len() } else { rng.random_range(0..=left.len()) };
+                let cut = match rng.random() {
+                    _ if into_many => rng.random_range(1..=3).min(left.len()),
+                    true => left.len(),
+                    false => rng.random_range(0..=left.len()),
+                };
                 let (piece, after) = left.split_at(cut);
                 left = after;
                 self.push(tile as u32, pack, piece);

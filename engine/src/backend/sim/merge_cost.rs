@@ -1,7 +1,8 @@
 //! What merges cost: in a kernel of their own, as a system prescribes them, and in a persistent worker.
 //!
 //! ```text
-//! kernel    ⌈query heads / (heads of a warp · warps)⌉ rounds of ⌈partials / those asked for at once⌉ trips
+//! kernel    ⌈query heads / (heads of a warp · warps)⌉ rounds of ⌈partials / those asked for at once⌉ trips; where there are
+//!           heads for few warps, several share the partials of each
 //! worker    a warp merges the 16 rows that it computes of several heads, or of a tile of 64 rows, there with the other
 //!           rows of their queries; the four that share the rows of a smaller tile merge all of them
 //! ```
@@ -19,8 +20,9 @@ const MERGE_REGISTERS: u32 = 64;
 
 /// The part of its time by which a CTA may end later than its like, for telling who may come last and merge. Loops of like CTAs
 /// take 7 to 20 % more or less than their median on an H100; but of 207 cuts of 16 trees those that are best by 0.02 to 0.04
-/// take 1.5 to 1.8 % more than the fastest, by 0.05 to 0.08 1.6 to 2.0, and by none 2.5.
-pub(super) const SPREAD: f64 = 0.04;
+/// take 1.5 to 1.8 % more than the fastest, by 0.05 to 0.08 1.6 to 2.0, and by none 2.5. Leaves of one KV head that end 3 and 5 %
+/// after shared packs came before one of them on an H200, which merged for all its requests: 25 and 30 µs instead of 16 and 22.
+pub(super) const SPREAD: f64 = 0.07;
 
 /// What HBM answers later than L2, ns: a row of 2,856 partials over 28 heads took 764 ns a trip on an H200, and one of 60 over
 /// 40 heads 510.
@@ -43,6 +45,16 @@ fn merged_by_a_warp(group: u32) -> u32 {
         past.min(whole).saturating_sub(first)
     };
     (0..WARPS_OF_WORKER).map(|warp| queries(warp) * group).max().unwrap_or(ROWS_OF_WARP)
+}
+
+/// What a worker takes to join what its warps have merged of a row, in trips to L2: of 32, 64 and 128 partials of 8 rows an
+/// H200 takes 0.8, 2.2 and 5.8 µs less where two warps merge each than where one does.
+const JOINED_PARTS: f64 = 1.0;
+
+/// Whether a tile has room for what one of its warps has merged: in the place of the weights that its warps exchange.
+fn has_room_for_parts(tile: Tile, head_dim: u32) -> bool {
+    let (floats_of_lane, weights) = (head_dim / 8 + 2, tile.m * (tile.n + 8));
+    weights * 2 >= floats_of_lane * 32 * 4
 }
 
 impl CostModel<'_> {
@@ -70,8 +82,10 @@ impl CostModel<'_> {
     fn trips(&self, partials: u32, loaded: f64) -> f64 {
         match self.device.merge_kernel {
             Some(kernel) => {
-                let rounds = self.shape.query_heads.div_ceil((kernel.heads * kernel.warps).max(1));
-                f64::from(rounds * kernel.trips(partials, self.shape.head_dim))
+                let heads = self.shape.query_heads;
+                let rounds = heads.div_ceil((kernel.heads * kernel.warps).max(1));
+                let parts = kernel.parts(kernel.trips(partials, self.shape.head_dim), heads, kernel.warps);
+                f64::from(rounds * kernel.trips(partials.div_ceil(parts), self.shape.head_dim))
             }
             None => loaded / MERGE_IN_FLIGHT,
         }
@@ -137,9 +151,18 @@ impl CostModel<'_> {
                     (rows_of_head, WARPS_OF_WORKER)
                 };
                 let rounds = rows.div_ceil(kernel.heads.max(1) * warps);
-                let most = merged.iter().map(trips).max().unwrap_or(0);
-                let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
-                f64::from(most) + f64::from(rounds.saturating_sub(1)) * mean
+                let most = merged.iter().copied().max().unwrap_or(0);
+                let parts = if has_room_for_parts(tile, self.shape.head_dim) {
+                    kernel.parts(trips(&most), rows, warps)
+                } else {
+                    1
+                };
+                if parts > 1 {
+                    f64::from(trips(&most.div_ceil(parts))) + JOINED_PARTS
+                } else {
+                    let mean = merged.iter().map(trips).sum::<u32>() as f64 / merged.len().max(1) as f64;
+                    f64::from(trips(&most)) + f64::from(rounds.saturating_sub(1)) * mean
+                }
             }
             None => merged.iter().map(|partials| (partial * f64::from(*partials) / MERGE_IN_FLIGHT).max(1.0)).sum(),
         };
