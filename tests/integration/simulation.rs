@@ -348,7 +348,7 @@ fn a_merge_finds_in_l2_what_was_written_last_and_reads_the_rest_from_hbm() {
 #[test]
 fn kv_that_a_pack_of_another_cut_has_read_is_found_in_l2() {
     let shape = AttentionShape { query_heads: 28, kv_heads: 4, ..AttentionShape::default() };
-    let planned = plan(&parse_tree("1,20_5984,96", shape).unwrap(), "min-time", Launching::Fused, h200(), None);
+    let planned = plan(&parse_tree("1,20_5984,500", shape).unwrap(), "min-time", Launching::Fused, h200(), None);
     let shared = planned.plan.packs.iter().filter(|pack| pack.queries_len > 1);
     let cuts: BTreeSet<(u32, u32)> =
         shared.map(|pack| (pack.queries_len, pack.blocks_end - pack.blocks_begin)).collect();
@@ -356,7 +356,7 @@ fn kv_that_a_pack_of_another_cut_has_read_is_found_in_l2() {
     let capture = run(&planned);
     let reads = capture.counters.iter().find(|series| series.name == "dram_read").unwrap();
     let read = reads.values.iter().sum::<f64>() * reads.step.as_f64() * 1e-9;
-    let kv = (shape.kv_bytes_per_token() * (5984 + 20 * 96)).as_f64();
+    let kv = (shape.kv_bytes_per_token() * (5984 + 20 * 500)).as_f64();
     assert!(read > kv && read < 1.1 * kv, "{read} of {kv} bytes");
 }
 

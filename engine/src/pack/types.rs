@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::DecisionLog;
 use crate::error::Result;
 use crate::hw::Device;
-use crate::tile::{Tile, TileSet};
+use crate::tile::{SIDE_BY_SIDE, Tile, TileRule, TileSet};
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 use crate::workload::{Batch, PartialForm, PrefixTree};
 
@@ -58,6 +58,9 @@ pub struct Packing {
     pub queries: Vec<QueryIdx>,
     /// The launches that the system prescribes; without any, the strategy makes them.
     pub imposed: Option<Imposed>,
+    /// Whether each CTA takes one KV head, also of packs for which there is a tile that takes several side by side: as many
+    /// CTAs of fewer packs, and so of fewer partials.
+    pub one_head: bool,
     /// Why the packs are as they are.
     pub decisions: DecisionLog,
 }
@@ -183,6 +186,13 @@ impl PackInput<'_> {
         (self.max_rows / self.batch.shape.group()).max(1)
     }
 
+    /// How tiles are chosen by what is fastest on the device, for packs whose CTAs are to take one KV head or not. There may
+    /// be too few heads to give each warp of a CTA its own.
+    pub fn fitting_rule(&self, one_head: bool) -> TileRule {
+        let few = self.batch.shape.kv_heads < SIDE_BY_SIDE;
+        if one_head || few { TileRule::OneHead } else { TileRule::Fitting }
+    }
+
     /// The tile of a system that has one: its own, unless a person asked for another.
     pub fn tile_or(&self, own: Tile) -> Tile {
         self.fixed_tile.unwrap_or(own)
@@ -261,8 +271,8 @@ pub trait Scheduler: Sync {
     fn about(&self) -> &'static str;
 
     /// Which tile a pack gets under this scheduler.
-    fn tile_rule(&self) -> crate::tile::TileRule {
-        crate::tile::TileRule::Fitting
+    fn tile_rule(&self) -> TileRule {
+        TileRule::Fitting
     }
 
     /// Whether the packs of a tree whose leaves get longer are the same but for their ends, because

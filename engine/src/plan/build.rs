@@ -60,9 +60,13 @@ pub fn draft(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> L
     let mut queries = Vec::with_capacity(packing.packs.iter().map(|pack| pack.queries_len as usize).sum());
     let mut packs: Vec<PlannedPack> = Vec::with_capacity(packing.packs.len());
     let mut phases = packing.imposed.iter().flat_map(|imposed| &imposed.phases).peekable();
+    let rule = match choice.rule {
+        TileRule::Fitting => input.fitting_rule(packing.one_head),
+        other => other,
+    };
     for pack in &packing.packs {
         while phases.next_if(|phase| phase.packs_end as usize <= packs.len()).is_some() {}
-        let mut tile = tile_of(input, pack, phases.peek().copied(), choice.rule);
+        let mut tile = tile_of(input, pack, phases.peek().copied(), rule);
         tile.force(input, PackIdx::from(packs.len()), phases.peek().is_some_and(|phase| phase.tile.is_some()));
         if choice.explain {
             decisions.push(explain_tile(input, PackIdx::from(packs.len()), pack, &tile));
@@ -201,7 +205,7 @@ fn tile_of(input: &PackInput<'_>, pack: &Pack, phase: Option<&Phase>, rule: Tile
     let choice = tile::select(input.tiles, rule, rows, pack.tokens);
     let others = match (input.explain, rule) {
         (false, _) => Vec::new(),
-        (true, TileRule::Fitting) => {
+        (true, TileRule::Fitting | TileRule::OneHead) => {
             input.tiles.feasible().iter().copied().filter(|other| other.m == choice.tile.m).collect()
         }
         (true, _) => vec![choice.runner_up],

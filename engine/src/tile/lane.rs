@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A token takes what a traced step of the kernel takes by itself, or what the device table makes of its bytes
-//! in flight and of its tensor work where nobody traced it; on a full SM no less than its share of port and tensor cores.
+//! in flight, of its tensor work and of the least time of a step where nobody traced it; on a full SM no less than its share
+//! of port, tensor cores and steps.
 //!
 //! Worked number, H200 at 32/8: 2,048 tokens in tiles of 64×64 are 32 steps of 1.28 µs, so a CTA takes
 //! 1.15 + 41 + 1.5 = 43.6 µs; two were traced at once on each SM at 44.0. A leaf of 32 tokens takes 1.15 + 1.6 + 1.5 = 4.3 µs
@@ -46,7 +47,8 @@ impl LaneTime {
         let latency = device.tile_latency((shape.head_bytes() * u64::from(tile.n * kernel.heads)).as_f64());
         let flight = bytes * latency / kernel.in_flight.as_f64();
         let port = bytes / (device.sim.sm_bytes_per_s as f64 * 1e-9);
-        let modelled = flight.max(compute);
+        let of_token = |step: Option<Nanos>| step.map_or(0.0, Nanos::as_f64) / f64::from(tile.n);
+        let modelled = flight.max(compute).max(of_token(kernel.chain));
         let sim = &device.sim;
         Self {
             heads: kernel.heads,
@@ -57,7 +59,7 @@ impl LaneTime {
             ),
             least: kernel.step.map_or(latency, Nanos::as_f64),
             alone: kernel.step.map_or(modelled, |step| step.as_f64() / f64::from(tile.n)),
-            shared: if kernel.step.is_some() { tensor } else { port.max(tensor) },
+            shared: if kernel.step.is_some() { tensor } else { port.max(tensor).max(of_token(kernel.sm_step)) },
         }
     }
 

@@ -19,6 +19,8 @@ use crate::units::Tokens;
 pub enum TileRule {
     /// The best of the device's feasible shapes.
     Fitting,
+    /// The same of those whose CTAs take one KV head, and whose warps share its tokens.
+    OneHead,
     /// The list of PAT's released code, the same on every device.
     Released,
     /// One shape for every pack.
@@ -29,7 +31,7 @@ impl TileRule {
     /// Rows of the tallest tile under this rule: packs are cut to it.
     pub fn max_rows(self, set: &TileSet) -> u32 {
         match self {
-            Self::Fitting => set.max_m(),
+            Self::Fitting | Self::OneHead => set.max_m(),
             Self::Released => 64,
             Self::Fixed(tile) => tile.m,
         }
@@ -61,6 +63,7 @@ pub fn select(set: &TileSet, rule: TileRule, rows: u32, tokens: Tokens) -> TileC
         },
         TileRule::Released => released(rows, tokens),
         TileRule::Fitting => measured(set, rows, tokens).unwrap_or_else(|| fitting(set.feasible(), rows, tokens)),
+        TileRule::OneHead => one_head(set, select(set, TileRule::Fitting, rows, tokens)),
     }
 }
 
@@ -76,6 +79,21 @@ fn measured(set: &TileSet, rows: u32, tokens: Tokens) -> Option<TileChoice> {
     Some(TileChoice { tile: Tile { m, n: chosen.n }, reason: MEASURED, runner_up, from_tokens })
 }
 
+/// In the place of a tile for several KV heads the one for one head that keeps most bytes in flight, whatever the KV: warps
+/// that share tokens wait for each other at each step, and packs of all lengths stay in one launch.
+fn one_head(set: &TileSet, fitting: TileChoice) -> TileChoice {
+    let several = |tile: &Tile| set.cell(*tile).is_some_and(|cell| cell.heads > 1);
+    let is_known = |tile: &&Tile| set.cell(**tile).is_some_and(|cell| !cell.registers_estimated);
+    let of_m = set.feasible().iter().filter(|tile| tile.m == fitting.tile.m && !several(tile)).filter(is_known);
+    match of_m.max_by_key(|tile| tile.n) {
+        Some(tile) if several(&fitting.tile) => {
+            TileChoice { tile: *tile, reason: ONE_HEAD, runner_up: fitting.tile, from_tokens: None }
+        }
+        _ => fitting,
+    }
+}
+
+const ONE_HEAD: &str = "the smallest m that holds the rows, then the largest n of those whose CTAs take one KV head";
 const MEASURED: &str =
     "the smallest m that holds the rows, then the n that was fastest on this device at that KV length";
 const FITTING: &str = "the smallest m that holds the rows, then the largest n that the KV fills";
@@ -144,6 +162,20 @@ mod tests {
         assert_eq!(pick(64, 4096), Tile { m: 64, n: 128 });
         assert_eq!(pick(4, 40), Tile { m: 16, n: 32 });
         assert_eq!(pick(40, 20), Tile { m: 64, n: 32 }, "no n of m = 64 is short enough, so its smallest");
+    }
+
+    #[test]
+    fn for_one_head_the_widest_kernel_takes_the_place_of_that_for_several() {
+        let pick = |device, head_dim, rows| {
+            let set = solve(hw::find(device).unwrap(), head_dim, Dtype::F16);
+            [TileRule::Fitting, TileRule::OneHead].map(|rule| select(&set, rule, rows, Tokens(40)).tile)
+        };
+        let tile = |m, n| Tile { m, n };
+        for (head_dim, n) in [(64, 64), (128, 64), (256, 128)] {
+            assert_eq!(pick("h200-sxm", head_dim, 8), [tile(16, 16), tile(16, n)], "{head_dim}");
+        }
+        assert_eq!(pick("h200-sxm", 128, 32), [tile(32, 64); 2], "one head in any case");
+        assert_eq!(pick("a100-sxm-80gb", 128, 8), [tile(16, 32); 2], "no kernel takes several");
     }
 
     #[test]

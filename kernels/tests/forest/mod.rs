@@ -112,10 +112,12 @@ impl Forest {
             // So many partials that warps share those of a row, of some.
             let into_many = rng.random_range(0..6) == 0;
             loop {
-                let cut = match rng.random() {
-                    _ if into_many => rng.random_range(1..=3).min(left.len()),
-                    true => left.len(),
-                    false => rng.random_range(0..=left.len()),
+                let cut = if into_many {
+                    rng.random_range(1..=3).min(left.len())
+                } else if rng.random() {
+                    left.len()
+                } else {
+                    rng.random_range(0..=left.len())
                 };
                 let (piece, after) = left.split_at(cut);
                 left = after;

@@ -73,8 +73,8 @@ pub(super) struct Makespan {
     merge: f64,
     /// The most partials of a query.
     partials: u32,
-    /// Whether each lane has one CTA at most.
-    one_wave: bool,
+    /// CTAs of a lane.
+    waves: f64,
 }
 
 impl Makespan {
@@ -90,7 +90,12 @@ impl Makespan {
 
     /// Whether each lane has one CTA at most.
     pub(super) fn is_one_wave(&self) -> bool {
-        self.one_wave
+        self.waves <= 1.0
+    }
+
+    /// CTAs of a lane, in the mean over all.
+    pub(super) fn waves(&self) -> f64 {
+        self.waves
     }
 
     /// Whether better cuts could gain a fiftieth: the last lane ends that much later than with all lanes and the
@@ -127,7 +132,7 @@ impl<'a> Lanes<'a> {
             let ends = input.tree.node(pack.node).is_leaf();
             let class = *known.entry((pack.queries_len, pack.tokens.0, ends)).or_insert_with(|| {
                 self.classes.push(Class {
-                    time: lane_time(input, pack),
+                    time: lane_time(input, pack, packing.one_head),
                     ends,
                     tokens: pack.tokens.as_f64(),
                     blocks: pack.block_count(),
@@ -180,6 +185,16 @@ impl<'a> Lanes<'a> {
         self.classes[self.class_of[pack] as usize].pieces(limit)
     }
 
+    /// Whether CTAs of any pack take several KV heads side by side.
+    pub(super) fn takes_several_heads(&self) -> bool {
+        self.classes.iter().any(|class| class.time.heads > 1)
+    }
+
+    /// How KV that is read again is come by.
+    pub(super) fn again(&self) -> Again {
+        self.again
+    }
+
     /// Whether cutting can change anything for packs at the ends of requests alone.
     pub(super) fn has_two_kinds(&self) -> bool {
         self.classes.iter().any(|class| class.ends) && self.classes.iter().any(|class| !class.ends)
@@ -227,7 +242,7 @@ impl<'a> Lanes<'a> {
             memory,
             merge: if most > 1 { merging + last } else { 0.0 },
             partials: most,
-            one_wave: tasks.iter().map(|tasks| tasks.ctas).sum::<f64>() <= lanes,
+            waves: tasks.iter().map(|tasks| tasks.ctas).sum::<f64>() / lanes,
         }
     }
 
@@ -372,10 +387,10 @@ impl Class {
     }
 }
 
-/// The times of a pack's CTAs.
-pub(super) fn lane_time(input: &PackInput<'_>, pack: &Pack) -> LaneTime {
+/// The times of a pack's CTAs, which take one KV head each where that is asked for.
+pub(super) fn lane_time(input: &PackInput<'_>, pack: &Pack, one_head: bool) -> LaneTime {
     let shape = &input.batch.shape;
-    let rule = input.fixed_tile.map_or(TileRule::Fitting, TileRule::Fixed);
+    let rule = input.fixed_tile.map_or_else(|| input.fitting_rule(one_head), TileRule::Fixed);
     let tile = tile::select(input.tiles, rule, pack.rows(shape.group()), pack.tokens).tile;
     LaneTime::of(input.device, tile, shape)
 }

@@ -61,7 +61,7 @@ impl<'a> Costs<'a> {
 
     /// Of `pieces` like packs over the same KV.
     fn cost(&self, pack: &Pack, pieces: u32) -> f64 {
-        let time = lane_time(self.input, pack);
+        let time = lane_time(self.input, pack, false);
         let tokens = pack.tokens.as_f64();
         let ctas = f64::from(pieces * self.input.batch.shape.kv_heads.div_ceil(time.heads));
         let lanes = ctas * time.cta(tokens, time.per_sm) / time.per_sm;

@@ -64,7 +64,7 @@ fn run_beside<'a>(input: &PackInput<'_>, packs: impl Iterator<Item = &'a Pack>) 
             return false;
         }
         if rows < *SPILLS.start() {
-            let several = lane_time(input, pack).heads > 1;
+            let several = lane_time(input, pack, false).heads > 1;
             four_heads |= several && rows > FEW_ROWS.m;
             one_head |= !several;
         }
@@ -136,7 +136,7 @@ impl Times<'_> {
     fn apart(&mut self, pack: &Pack) -> f64 {
         let input = self.input;
         *self.of.entry((pack.queries_len, pack.tokens)).or_insert_with(|| {
-            let time = lane_time(input, pack);
+            let time = lane_time(input, pack, false);
             let ctas = f64::from(input.batch.shape.kv_heads.div_ceil(time.heads));
             ctas * time.cta(pack.tokens.as_f64(), time.per_sm)
         })
@@ -287,7 +287,7 @@ impl<'a> Taking<'a> {
             decisions.records.extend(taken.map(|(to, taken)| explain(to, taken)));
         }
         let packs = packs.into_iter().map(|(_, pack)| pack).collect();
-        Packing { packs, queries: self.packing.queries.clone(), imposed: None, decisions }
+        Packing { packs, queries: self.packing.queries.clone(), decisions, ..Packing::default() }
     }
 }
 

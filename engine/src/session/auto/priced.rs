@@ -93,8 +93,8 @@ impl Ways {
         (alike.auto, alike.explain) = (super::Auto::default(), false);
         // Packs that read too much, whatever their tiles: whose they are, and the rows of the tallest tile.
         let mut too_much: Vec<(&str, u32)> = Vec::new();
-        // Packs that were priced, and the rule of their tiles.
-        let mut seen: Vec<(u64, TileRule)> = Vec::new();
+        // Packs that were priced, the rule of their tiles, and whether their CTAs take one KV head.
+        let mut seen: Vec<(u64, TileRule, bool)> = Vec::new();
         for scheduler in schedulers(batch, options) {
             let pairs = pairs(batch, options, &[scheduler])?;
             let of = pack::find(scheduler)?;
@@ -117,16 +117,22 @@ impl Ways {
                 }
             };
             let mut found: Vec<Found> = pairs.iter().map(|_| Found::default()).collect();
-            for packed in ways {
-                if self.moves_too_much(&packed.input, packed.packing.moved()) {
+            let several = ways.len() > 1;
+            for (nth, packed) in ways.into_iter().enumerate() {
+                let taken = pairs.iter().any(|pair| self.is_first(pair));
+                if !taken && self.moves_too_much(&packed.input, packed.packing.moved()) {
                     too_much.push(packs);
                     for found in &mut found {
                         found.falls_behind(self.latest());
                     }
                     continue;
                 }
-                if let Some(packs) = digest(&packed.packing).map(|packs| (packs, of.tile_rule())) {
+                let one_head = packed.packing.one_head;
+                if let Some(packs) = digest(&packed.packing).map(|packs| (packs, of.tile_rule(), one_head)) {
                     if seen.contains(&packs) {
+                        if nth == 0 && several {
+                            price_first(&packed, &tree, &pairs, &mut found);
+                        }
                         continue;
                     }
                     seen.push(packs);
@@ -176,12 +182,14 @@ impl Ways {
                 continue;
             }
             let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree, packed.input.device));
-            let latest = self.latest();
+            // Of a way that is taken the packs are those that it has by itself, however little they gain on its others.
+            let taken = self.is_first(&pairs[at]);
+            let latest = if taken { LAST } else { self.latest() };
             let most = found[at].most(packed).unwrap_or(LAST).min(latest);
             let time = match price(packed, &mut plan, alike, (most, latest)) {
                 Priced::Time(time) => {
                     found[at].takes(time, self.worth_to_all());
-                    if time < self.worth() {
+                    if taken || time < self.worth() {
                         best = Some(plan.clone());
                         self.first = Some((pairs[at].clone(), time));
                     }
@@ -231,6 +239,11 @@ impl Ways {
         }
     }
 
+    /// Whether a way is the one that is taken of those that were priced so far.
+    fn is_first(&self, pair: &Pair) -> bool {
+        self.first.as_ref().is_some_and(|(first, _)| first == pair)
+    }
+
     /// The time below which a way is taken instead of the first one.
     fn worth(&self) -> Nanos {
         self.first.as_ref().map_or(LAST, |(_, first)| Nanos((first.as_f64() * WORTH) as u64))
@@ -277,6 +290,21 @@ impl Ways {
         let kv = batch.shape.kv_bytes_per_token();
         let (unique, read) = (kv * self.tree.unique_tokens().0, kv * batch.decode_tokens().0);
         least_of_reading(device, unique, read, Bytes(0)) > self.latest()
+    }
+}
+
+/// Finds what the first packs of a way take that were priced as those of another: what its others must gain on.
+fn price_first(packed: &Packed<'_>, tree: &PrefixTree, pairs: &[Pair], found: &mut [Found]) {
+    let mut plan = packed.draft();
+    let mut alike = None;
+    for (pair, found) in pairs.iter().zip(found) {
+        if packed.launch(&mut plan, pair.strategy).is_err() {
+            continue;
+        }
+        let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree, packed.input.device));
+        if let Priced::Time(time) = price(packed, &mut plan, alike, (LAST, LAST)) {
+            found.first = Some(time);
+        }
     }
 }
 
