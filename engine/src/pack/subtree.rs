@@ -148,10 +148,12 @@ fn dealt(below: &[Part], group: u32, block_size: u32) -> Vec<Part> {
     dealt
 }
 
-/// Tiles of what all share and blocks of what few have, evenly mixed by tiles; what all share begins.
+/// Tiles of what all share and blocks of what few have, evenly mixed by tiles; what all share begins, and what is no whole
+/// tile ends, so that all others are.
 fn mixed(mut shared: ChunksExact<'_, Part>, below: &[Part]) -> Vec<Part> {
     let unit = shared.clone().next().map_or(1, <[Part]>::len);
-    let mut below = below.chunks(unit);
+    let mut below = below.chunks_exact(unit);
+    let rest = below.remainder();
     let (of_shared, of_below) = (shared.len(), below.len());
     let (mut taken, mut mixed) = ((0, 0), Vec::new());
     while shared.len() + below.len() > 0 {
@@ -160,6 +162,7 @@ fn mixed(mut shared: ChunksExact<'_, Part>, below: &[Part]) -> Vec<Part> {
         mixed.extend_from_slice(next.unwrap_or(&[]));
         *if share { &mut taken.0 } else { &mut taken.1 } += 1;
     }
+    mixed.extend_from_slice(rest);
     mixed
 }
 
@@ -238,5 +241,24 @@ mod tests {
             layout.masks(SubtreeLayout::TILE).chunks(4).map(|words| words.iter().all(|word| *word != 0)).collect();
         assert_eq!(shared.len(), tiles + 4);
         assert_eq!(shared, [true, false, true, false, true, false, true, false]);
+    }
+
+    /// Else each tile behind it would hold a part of two.
+    #[test]
+    fn what_is_no_whole_tile_of_few_comes_last() {
+        let shape = crate::workload::AttentionShape::default();
+        for (tree, queries, tile) in
+            [("1,31_2304,32", 31, SubtreeLayout::TALL), ("1,7_1024,16", 7, SubtreeLayout::TILE)]
+        {
+            let batch = crate::workload::parse_tree(tree, shape).unwrap().build().unwrap();
+            let shared = PrefixTree::of(&batch).node(NodeIdx(0)).blocks.clone();
+            let tokens = shared.len() as u32 * shape.block_size;
+            let all: Vec<QueryIdx> = (0..queries).map(QueryIdx).collect();
+            let layout = SubtreeLayout::of(&batch, shared, &all);
+            let words = layout.masks(tile);
+            let of_tile = queries as usize * (tile.n / 64) as usize;
+            let whole = words.chunks(of_tile).filter(|words| words.iter().all(|word| *word == u64::MAX)).count();
+            assert_eq!(whole, (tokens / tile.n) as usize, "{tree}");
+        }
     }
 }
