@@ -143,3 +143,8 @@ struct RingCursor {
 __device__ __forceinline__ void sync_threads(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+
+// Arrives where others wait by `sync_threads`.
+__device__ __forceinline__ void arrive_threads(int id, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}

@@ -1,5 +1,6 @@
 // The consumer warps' loop over the tasks that the scout hands over.
 #pragma once
+#include "few.cuh"
 #include "fold.cuh"
 #include "lean.cuh"
 #include "masks.cuh"
@@ -167,7 +168,8 @@ struct Consumer {
         cursor.advance();
     }
 
-    // The same by two warpgroups, as far as all rows see all tokens (tall.cuh). V of a tile comes behind its K.
+    // The same by two warpgroups, as far as all rows see all tokens (tall.cuh), beside a third where there is one (few.cuh).
+    // V of a tile comes behind its K.
     template <class S>
     __device__ __forceinline__ void tall_tiles(RowState<S>& state, TallMasks<S>& masks, const Position<S>& at,
                                                TraceSpan& span) {
@@ -176,6 +178,9 @@ struct Consumer {
         copy_own_rows(p, shared.scratch.info, smem_address(shared.queries), at);
         release_queries();
         fence_async_proxy();
+#if PS_APART
+        arrive_threads(kRowsOfQThere, kConsumers + kFewThreads);
+#endif
         sync_threads(2 + team, kTeam);
         if (masks.tiles == 0) return;
         wait_at(cursor);
@@ -187,7 +192,8 @@ struct Consumer {
 #pragma unroll 1
         for (u32 tile = 0; tile < masks.tiles; ++tile) {
             const u64 seen = masks.of_tile(tile, at.lane);
-            if (seen & kSeenByAll) {
+            if (PS_APART && !(seen & kSeenByAll)) continue;
+            if (PS_APART || (seen & kSeenByAll)) {
                 float s[S::kTokens8][4], shrink[2];
                 warpgroup_begin_scores(s, own, wait_tensor_stage());
                 // Each way whole, since ptxas has products wait for each other where it does not see how many are under way.
@@ -206,6 +212,7 @@ struct Consumer {
                 if (__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) rescale(state, shrink);
                 pack_weights(weights, s);
                 open = true;
+#if !PS_APART
             } else {
                 SparsePart<S> part(masks, tile, (u32)seen, at);
                 if (open) {
@@ -229,6 +236,7 @@ struct Consumer {
                 __syncwarp();
                 release_read_stage(cursor.stage);
                 release_v(v);
+#endif
             }
             cursor.advance();
             cursor.advance();
@@ -238,6 +246,10 @@ struct Consumer {
             warpgroup_wait<0>();
             release_read_stage(v.stage);
         }
+#if PS_APART
+        sync_threads(kFewDone, kConsumers + kFewThreads);
+        join_few(state, shared.scratch.few.visited, at);
+#endif
     }
 
     // Gives back V and goes to that of the next tile, behind its K.

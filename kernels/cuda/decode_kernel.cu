@@ -1,5 +1,5 @@
 // Packed decode attention: warps 0 .. PS_WARPS-1 consume, the next produces, and in the persistent
-// kernel one more scouts ahead.
+// kernel one more scouts ahead. With PS_APART four between them take what few queries see, and a last one fetches it.
 #include "producer.cuh"
 #include "consumer.cuh"
 #if PS_FUSED && PS_ARCH >= 90
@@ -19,24 +19,32 @@ extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ De
     SharedMemory& shared = *(SharedMemory*)memory;
     const u32 warp = threadIdx.x >> 5;
     Scout scout(p, shared);
-    if (!PS_BESIDE && warp == kWarps + kFetchers - 1) scout.work = load_work(p, blockIdx.x, scout.lane);
+    if (!PS_BESIDE && warp == kFetchWarp + kFetchers - 1) scout.work = load_work(p, blockIdx.x, scout.lane);
     if (threadIdx.x == 0) shared.scratch.init();
     __syncthreads();
     if (warp < kWarps) {
         if constexpr (kRegistersMove) take_registers<kComputeRegisters>();
         Consumer(p, shared).run();
+#if PS_APART
+    } else if (warp < kFetchWarp) {
+        give_registers<kFewRegisters>();
+        FewTeam(p, shared).run();
+#endif
     } else {
         if constexpr (kRegistersMove) give_registers<kFetchRegisters>();
         Producer producer(p, shared);
 #if PS_FUSED
-        if (warp == kWarps + 1) {
+        if (warp == kFetchWarp + 1) {
             scout.run();
-        } else if (warp == kWarps) {
+        } else if (warp == kFetchWarp) {
             producer.prefetch_maps();
             producer.run();
         }
 #else
-        if (warp == kWarps) producer.run_with(scout);
+        if (warp == kFetchWarp) producer.run_with(scout);
+#endif
+#if PS_APART
+        if (warp == kFetchWarp + 2) producer.run_few();
 #endif
     }
 #if PS_FUSED && PS_ARCH >= 90

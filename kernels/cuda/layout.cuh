@@ -11,6 +11,7 @@
 //   PS_FOLDS    when tasks of the persistent kernel look for what they complete: 0 never, 1 as they end, 2 as claimed
 //   PS_ANY_GROUP   takes groups that are no power of two, or more than 16
 //   PS_MASKS    tasks of 64 x 64 may have tokens that only some of their queries see (masks.cuh)
+//   PS_APART    in the kernel of tile 128 x 128 a warpgroup of its own takes what few queries see (few.cuh)
 //   PS_TILE_LIST(X)  X(index, m, n) for each tile
 #pragma once
 #include "async_copy.cuh"
@@ -30,13 +31,19 @@ constexpr int kFetchers = 1 + PS_FUSED;
 // Beside prefill the fetching warps are part of a warpgroup, so that they can leave the consumers their registers; so are
 // those of two teams of consumers, of which each warp would have 168 otherwise.
 constexpr bool kRegistersMove = PS_BESIDE || kConsumers > kTeam;
-constexpr int kThreads = kRegistersMove ? kConsumers + kTeam : kConsumers + kFetchers * 32;
+// Of the warpgroup that takes what few queries see.
+constexpr int kFewThreads = PS_APART ? kTeam : 0;
+constexpr int kFetchWarp = kWarps + kFewThreads / 32;  // the first of those that fetch
+constexpr int kThreads = kRegistersMove ? kConsumers + kFewThreads + kTeam : kConsumers + kFetchers * 32;
 // Registers of a thread of both then. Beside prefill it starts with 72: each quarter of an SM has 16,384, and three warps of
 // slim prefill take 11,520 of them. What is left has room for two warps of 72. What is taken has to be given: a CTA has no
 // more than it starts with, and waits for ever for what nobody gives.
-constexpr int kFetchRegisters = PS_BESIDE ? 48 : 72;
-constexpr int kComputeRegisters = PS_BESIDE ? 96 : 216;
-static_assert(PS_BESIDE || kConsumers / kTeam * kComputeRegisters + kFetchRegisters <= (kConsumers / kTeam + 1) * 168,
+constexpr int kFetchRegisters = PS_BESIDE ? 48 : PS_APART ? 64 : 72;
+constexpr int kFewRegisters = PS_APART ? 64 : 0;
+constexpr int kComputeRegisters = PS_BESIDE ? 96 : PS_APART ? 192 : 216;
+static_assert(PS_BESIDE || !kRegistersMove ||
+                  kConsumers / kTeam * kComputeRegisters + kFewRegisters + kFetchRegisters <=
+                               kThreads / kTeam * (PS_APART ? 128 : 168),
               "no more registers than the CTA has");
 // Arrivals that fill a stage: one for bulk copies, which count their bytes besides.
 constexpr int kFills = PS_TMA ? 1 : kWarpArrivals;
@@ -81,6 +88,7 @@ struct TileShape {
     static constexpr bool kQueriesStay = kWgmma || (PS_BESIDE && PS_ANY_GROUP && M == 16 && N == 64) ||
                                          (kDim > 128 && !kLean && (kPerWarp || M == 64));
     static_assert(kTeams == 1 || (PS_WGMMA && PS_TMA && PS_MASKS), "for warpgroups, bulk copies and masks");
+    static_assert(kTeams > 1 || !PS_APART, "only beside two teams");
     static_assert((kPerWarp || kM % 16 == 0) && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
     static_assert(kTokens8 >= 1 && (kColGroups > 1 || N % 16 == 0), "tile too narrow for its warps");
     static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");
@@ -138,6 +146,17 @@ template <class S>
 constexpr bool kBlocksMark = PS_MASKS && PS_TMA && S::kMasked;
 constexpr u32 kAlone = 0x80000000u;  // of an entry of `block_ids`
 
+// What the host says of a tile of 128 x 128 (`seen_by_warps`): all rows see all of it, or in bit 4 w + i that one of
+// warp w sees one of the 32 tokens from 32 i on.
+constexpr u64 kSeenByAll = 1ull << 63;
+// The same, but nothing where all do.
+__device__ __forceinline__ u32 few_of_tile(u64 word) { return word & kSeenByAll ? 0 : (u32)word; }
+// What is left of it for the first or second 64 tokens.
+__device__ __forceinline__ u32 few_of_part(u32 seen, u32 part) { return seen >> part * 2 & 0x33333333u; }
+
+// What `TaskInfo::masks` has besides: where the masks of the task begin, plus one, or 0 where it has none.
+constexpr u32 kGaps = 0x40000000u;  // some tile has tokens that no query sees
+
 // A task that the scout hands to the producer: which K and V to fetch.
 struct alignas(16) Order {
     u32 block_begin;
@@ -148,6 +167,9 @@ struct alignas(16) Order {
     u32 folds;  // heads whose other partials are to follow the last tile
     u32 stop;   // 1: no task, the end
     u32 marked;
+#if PS_APART
+    u32 masks;  // as in its item
+#endif
     PackQuery query;  // whose partials those are
     u32 blocks[32];   // block of box i, for bulk copies
 };
@@ -160,6 +182,29 @@ struct alignas(16) WarpTask {
     u32 kv_head;
     u32 task;
     u32 list;     // first of the shared list of queries, for tasks that all warps share
+};
+
+// Of the warpgroup that takes what few queries see: K or V of 64 tokens a stage.
+constexpr int kFewTokens = 64;
+constexpr int kFewStages = 3;
+constexpr int kFewWeights = 16 * kFewTokens * 2;   // bytes of P of the rows of a warp
+constexpr int kFewScores = kFewTokens + 4;         // from one row to the next, so that no two meet in a bank
+
+struct FewScratch {
+    u64 full[kFewStages];
+    u64 empty[kFewStages];
+    u32 visited;  // bit w: rows of warp w have seen some; of the task whose rows are done
+    alignas(16) float scores[16 * kFewScores];
+    // By what the output of each row is to be multiplied, for a maximum that has grown, and by its sum.
+    float shrink[16];
+    float inverse[16];
+
+    __device__ __forceinline__ void init() {
+        for (int i = 0; i < kFewStages; ++i) {
+            barrier_init(smem_address(&full[i]), 1);
+            barrier_init(smem_address(&empty[i]), kTeam / 32);
+        }
+    }
 };
 
 struct Scratch {
@@ -180,6 +225,9 @@ struct Scratch {
     WarpTask tasks[kWarps];
     u32 query_parity[kWarps];  // in shared memory because registers are short
     TraceTimes times[PS_TRACE ? kWarps : 1];
+#if PS_APART
+    FewScratch few;
+#endif
     alignas(16) u16 p[PS_P_HALVES + 8];
 
     // By one thread, before all others begin.
@@ -190,10 +238,13 @@ struct Scratch {
         }
         for (int i = 0; i < kOrders; ++i) {
             barrier_init(smem_address(&order_full[i]), 32);
-            barrier_init(smem_address(&order_empty[i]), 32);
+            barrier_init(smem_address(&order_empty[i]), PS_APART ? 64 : 32);
         }
         barrier_init(smem_address(&query_full), kWarpArrivals);
-        barrier_init(smem_address(&query_empty), kConsumers);
+        barrier_init(smem_address(&query_empty), kConsumers + kFewThreads);
+#if PS_APART
+        few.init();
+#endif
         issued = 0;
         fence_barrier_init();
     }
@@ -202,6 +253,10 @@ struct Scratch {
 struct SharedMemory {
     alignas(1024) u8 ring[kStages][kStageBytes];
     alignas(1024) u8 queries[kQueryBytes];
+#if PS_APART
+    alignas(1024) u8 few[kFewStages][kFewTokens * kDim * 2];
+    alignas(1024) u8 few_weights[kFewWeights];
+#endif
     Scratch scratch;
 };
 static_assert(sizeof(SharedMemory) <= PS_SHARED_BYTES, "the host gives the kernel enough shared memory");

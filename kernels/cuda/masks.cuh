@@ -8,9 +8,6 @@
 #pragma once
 #include "decode.cuh"
 
-// What `TaskInfo::masks` has besides: where the masks of the task begin, plus one, or 0 where it has none.
-constexpr u32 kGaps = 0x40000000u;  // some tile has tokens that no query sees
-
 // Asked for here, and not where it is first used.
 __device__ __forceinline__ u64 load_early(const u64* p) {
     u64 r;

@@ -14,6 +14,9 @@ struct Producer {
     RingCursor<kStages> cursor;
     RingCursor<kOrders> orders;
     u32 query_parity = 0;  // of the tasks whose warps copy their rows of Q
+#if PS_APART
+    RingCursor<kFewStages> few;
+#endif
 
     __device__ __forceinline__ Producer(const DecodeParams& params, SharedMemory& memory)
         : p(params), shared(memory), lane(threadIdx.x & 31) {}
@@ -38,6 +41,9 @@ struct Producer {
     // What this lane needs of an order. The scout has its place back at once.
     struct Task {
         u32 block_begin, kv_tokens, tile, kv_head, heads, folds, stop, marked;
+#if PS_APART
+        u32 masks;
+#endif
         uint4 query;
         u32 blocks;  // block of box `lane`
     };
@@ -55,6 +61,9 @@ struct Producer {
         task.folds = order.folds;
         task.stop = order.stop;
         task.marked = kItemsMark ? order.marked : 1;
+#if PS_APART
+        task.masks = order.masks;
+#endif
         task.query = *(const uint4*)&order.query;
 #if PS_TMA
         task.blocks = order.blocks[lane];
@@ -97,6 +106,64 @@ struct Producer {
         cursor.advance();
         count_issued();
     }
+
+#if PS_APART
+    __device__ __forceinline__ u32 tiles_of(const Task& task) { return (task.kv_tokens + kMaxTokens - 1) / kMaxTokens; }
+
+    // What the host says of tile `tile + lane` of a task.
+    __device__ __forceinline__ u64 word_of_tile(const Task& task, u32 tile) {
+        return tile + lane < tiles_of(task) ? __ldg(p.masks + (task.masks & ~kGaps) - 1 + tile + lane) : 0;
+    }
+
+    // K or V of 64 tokens, to the ring of what few queries see.
+    __device__ __forceinline__ void load_few_tokens(const TensorMap* map, const Task& task, const Boxes& boxes, u64 policy) {
+        FewScratch& scratch = shared.scratch.few;
+        barrier_wait(smem_address(&scratch.empty[few.stage]), few.parity ^ 1);
+        __syncwarp();
+        const u32 bar = smem_address(&scratch.full[few.stage]), box = lane / (kDim / 64), half = lane % (kDim / 64);
+        if (lane == 0) barrier_expect(bar, (boxes.count << p.box_shift) * (kDim * 2));
+        __syncwarp();
+        if (box < boxes.count) {
+            const u32 to = smem_address(shared.few[few.stage]) + half * (kFewTokens * 128) + (box << p.box_shift) * 128;
+            if (boxes.alone) {
+                copy_box(to, map, bar, half * 64, boxes.token, task.kv_head, boxes.block, policy);
+            } else {
+                copy_box(to, map, bar, half * 64, boxes.token, task.kv_head, boxes.block);
+            }
+        }
+        few.advance();
+    }
+
+    // All of a task that few queries see, 64 tokens at a time as far as some query sees any.
+    __device__ __forceinline__ void load_few(const Task& task) {
+        const u32 shift = p.box_shift, count = kFewTokens >> shift, total = (task.kv_tokens + (1u << shift) - 1) >> shift;
+        const u64 policy = leaves_l2_first();
+        u32 ahead = 0;  // of tile `lane` of 32 what few see
+#pragma unroll 1
+        for (u32 tile = 0; tile < tiles_of(task); ++tile) {
+            if ((tile & 31) == 0) ahead = few_of_tile(word_of_tile(task, tile));
+            const u32 seen = __shfl_sync(0xffffffffu, ahead, tile & 31);
+#pragma unroll 1
+            for (u32 part = 0; part < 2; ++part) {
+                if (few_of_part(seen, part) == 0) continue;
+                const u32 first = (2 * tile + part) * count, nth = first + lane / (kDim / 64);
+                const u32 block = block_at(task, min(nth, total - 1), shift);
+                const Boxes boxes = {min(total - first, count), block & ~kAlone,
+                                     (nth << shift) & ((1u << p.block_shift) - 1), (block & kAlone) != 0};
+                load_few_tokens(&p.k_map, task, boxes, policy);
+                load_few_tokens(&p.v_map, task, boxes, policy);
+            }
+        }
+    }
+
+    __device__ void run_few() {
+        for (;;) {
+            Task task = take_order();
+            if (task.stop) break;
+            load_few(task);
+        }
+    }
+#endif
 
     // The other partials of the task's one query, for the heads of `folds`.
     __device__ __forceinline__ void load_partials(const Task& task) {
@@ -141,12 +208,24 @@ struct Producer {
         const u32 queries_after = S::kLateV && total > per_tile ? per_tile : 0;
         const u64 policy = leaves_l2_first();
         Boxes late = {};  // of V that is still to come
+        bool waits = S::kTeams > 1;
+        [[maybe_unused]] u32 whole = 0;  // of 32 tiles those that all see, a bit each
 #pragma unroll 1
         for (u32 first = 0; first < total; first += per_tile) {
             if (first > 0 && (first & 31) == 0) {
                 blocks = later;
                 later = block_at(task, first + 32 + lane, shift);
             }
+#if PS_APART
+            const u32 tile = first / per_tile;
+            if ((tile & 31) == 0) whole = __ballot_sync(0xffffffffu, (word_of_tile(task, tile) & kSeenByAll) != 0);
+            if (!(whole >> (tile & 31) & 1)) {
+                // It comes by `load_few`, which waits for places: the scout counts it as asked for.
+                count_issued();
+                count_issued();
+                continue;
+            }
+#endif
             u32 nth = first + lane / kHalves;
             const u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
             const bool alone = kBlocksMark<S> && (block & kAlone);
@@ -156,10 +235,12 @@ struct Producer {
             if (!S::kLateV || first > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, S::kLateV ? late : boxes, policy);
             late = boxes;
             if (first == queries_after) queries();
-            if (S::kTeams > 1 && first == 0) wait_rows_of_q();
+            if (waits) wait_rows_of_q();
+            waits = false;
         }
         if (S::kLateV && total > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, late, policy);
         if (total == 0) queries();
+        if (waits) wait_rows_of_q();
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
 #else

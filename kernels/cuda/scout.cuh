@@ -122,6 +122,9 @@ struct Scout {
             order.folds = folds;
             order.stop = 0;
             if (kItemsMark) order.marked = PS_MASKS ? work.item.marked & 1 : work.item.marked;
+#if PS_APART
+            order.masks = work.item.marked >> 1;
+#endif
             *(uint4*)&order.query = work.query;
         }
         barrier_arrive(smem_address(&shared.scratch.order_full[orders.stage]));

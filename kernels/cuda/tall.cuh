@@ -1,19 +1,56 @@
 // Tile 128 x 128, whose packs have masks: two warpgroups take 64 rows each of the same K and V.
 //
 //   tile of tokens that all see      warpgroup instructions, PV of a tile during the softmax of the next
-//   one that few see                 each warp by itself, of 32 tokens at a time only those that a row of it sees
+//   one that few see                 each warp by itself, of 32 tokens at a time only those that a row of it sees; or all of
+//                                    these a third warpgroup beside (PS_APART, few.cuh)
 //
 // The host says for each tile which 32 tokens of it which warp sees (`kSeenByAll`), and behind these for each 64 tokens
-// what each query sees, a bit a token.
+// what each query sees, a bit a token, and what some query does.
 #pragma once
 #include "decode.cuh"
 #include "masks.cuh"
 #include "wgmma.cuh"
 
 #if PS_WGMMA
-// Of a tile: all see all of it. Bit 4 w + i: a row of warp w sees one of the 32 tokens from 32 i on.
-constexpr u64 kSeenByAll = 1ull << 63;
+// The rows of Q that this warp computes, by itself: the scout alone would take as long as for two tiles.
+template <class S>
+__device__ __forceinline__ void copy_own_rows(const DecodeParams& p, const TaskInfo& info, u32 queries, const Position<S>& at) {
+    constexpr u32 kChunks = kDim / 8, kStep = 32 / kChunks;
+    const u32 rows = group_times(p, info.num_queries), chunk = at.lane % kChunks;
+    const u16* const from_head = p.queries + group_times(p, info.kv_head) * kDim + chunk * 8;
+#pragma unroll
+    for (u32 i = 0; i < 16; i += kStep) {
+        const u32 row = at.warp * 16 + i + at.lane / kChunks;
+        if (row >= rows) continue;
+        copy_16(tile_address<S::kM>(queries, row, chunk), from_head + place_of_row(p, info.queries, row) * kDim, true);
+    }
+    wait_copies();
+}
 
+#if PS_APART
+// Which tiles all see, the others being for the warpgroup beside.
+template <class S>
+struct TallMasks {
+    const u64* const masks;  // in no register: a parameter
+    const u32 first, tiles;  // of the task
+    u32 whole;               // of the 32 at hand, a bit each
+
+    __device__ __forceinline__ TallMasks(const DecodeParams& p, const TaskInfo& info, const Position<S>& at)
+        : masks(p.masks - 1), first(masks_of(info) & ~kGaps), tiles((info.kv_tokens + S::kTokens - 1) / S::kTokens) {
+        // A way to HBM otherwise.
+        if (at.thread * 16 < tiles) asm volatile("prefetch.global.L1 [%0];" ::"l"(masks + first + at.thread * 16));
+    }
+
+    // They are asked for in their order.
+    __device__ __forceinline__ u64 of_tile(u32 tile, u32 lane) {
+        if ((tile & 31) == 0) {
+            const u32 own = tile + lane;
+            whole = __ballot_sync(0xffffffffu, own < tiles && (__ldg(masks + first + own) & kSeenByAll));
+        }
+        return whole >> (tile & 31) & 1 ? kSeenByAll : 0;
+    }
+};
+#else
 template <class S>
 struct TallMasks {
     const u64* const masks;  // first of the tiles, then of the queries
@@ -31,7 +68,7 @@ struct TallMasks {
         for (int r = 0; r < 2; ++r) rows[r] = min(query_of_row(p, at.row() + r * 8), queries - 1);
         // A way to HBM each otherwise, for every tile.
 #pragma unroll 1
-        for (u32 i = at.thread * 16; i < tiles * (2 * queries + 1); i += kConsumers * 16) {
+        for (u32 i = at.thread * 16; i < tiles * (2 * queries + 3); i += kConsumers * 16) {
             asm volatile("prefetch.global.L1 [%0];" ::"l"(masks + i));
         }
     }
@@ -44,7 +81,7 @@ struct TallMasks {
 
     // Of 32 tokens of a tile, which these rows see.
     __device__ __forceinline__ void seen(u32 (&own)[2], u32 tile, u32 part) const {
-        const u32* const from = (const u32*)(masks + tiles + (2 * tile + part / 2) * queries) + (part & 1);
+        const u32* const from = (const u32*)(masks + tiles + (2 * tile + part / 2) * (queries + 1)) + (part & 1);
 #pragma unroll
         for (int r = 0; r < 2; ++r) own[r] = __ldg(from + 2 * rows[r]);
     }
@@ -59,21 +96,6 @@ __device__ __forceinline__ void clear_rows(u32 (&v)[4], u32 live, u32 lane) {
     v[1] &= high;
     v[2] &= low;
     v[3] &= high;
-}
-
-// The rows of Q that this warp computes, by itself: the scout alone would take as long as for two tiles.
-template <class S>
-__device__ __forceinline__ void copy_own_rows(const DecodeParams& p, const TaskInfo& info, u32 queries, const Position<S>& at) {
-    constexpr u32 kChunks = kDim / 8, kStep = 32 / kChunks;
-    const u32 rows = group_times(p, info.num_queries), chunk = at.lane % kChunks;
-    const u16* const from_head = p.queries + group_times(p, info.kv_head) * kDim + chunk * 8;
-#pragma unroll
-    for (u32 i = 0; i < 16; i += kStep) {
-        const u32 row = at.warp * 16 + i + at.lane / kChunks;
-        if (row >= rows) continue;
-        copy_16(tile_address<S::kM>(queries, row, chunk), from_head + place_of_row(p, info.queries, row) * kDim, true);
-    }
-    wait_copies();
 }
 
 // 32 tokens at a time of a tile that few see, as far as a row of this warp sees any: by the warp alone.
@@ -147,4 +169,5 @@ struct SparsePart {
         }
     }
 };
+#endif
 #endif

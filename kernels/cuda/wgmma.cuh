@@ -8,7 +8,7 @@
 // Shared-memory descriptor of a matrix in rows of 128 bytes with 128-byte swizzle; groups of
 // eight rows lie 1 KiB apart, and chunks of 64 columns `chunk_bytes`, which only a transposed
 // matrix of more than one chunk reads.
-__device__ __forceinline__ u64 matrix_descriptor(u32 address, u32 chunk_bytes = 16) {
+__device__ __forceinline__ constexpr u64 matrix_descriptor(u32 address, u32 chunk_bytes = 16) {
     return (u64)((address & 0x3ffff) >> 4) | (u64)(chunk_bytes >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
 
@@ -76,6 +76,18 @@ __device__ __forceinline__ void warpgroup_mma_transposed_128(float (*c)[4], cons
                  ", {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
                  : PS_WGMMA_C32(c), PS_WGMMA_C32(c + 8)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+// c (+)= a b of 16 columns, both in shared memory: a in rows of k or, where `kTransposed`, of m. Of the descriptors the low
+// halves, since all have the same high one.
+template <int kTransposed>
+__device__ __forceinline__ void warpgroup_mma_16(float (&c)[2][4], u32 a, u32 b, u32 keep) {
+    asm volatile("{\n .reg .pred p;\n .reg .b64 a, b;\n setp.ne.b32 p, %10, 0;\n"
+                 " mov.b64 a, {%8, %12};\n mov.b64 b, {%9, %12};\n"
+                 " wgmma.mma_async.sync.aligned.m64n16k16.f32." PS_WGMMA_TYPE
+                 " {%0, %1, %2, %3, %4, %5, %6, %7}, a, b, p, 1, 1, %11, 0;\n}"
+                 : PS_WGMMA_C4(c[0]), PS_WGMMA_C4(c[1])
+                 : "r"(a), "r"(b), "r"(keep), "n"(kTransposed), "n"((int)(matrix_descriptor(0) >> 32)));
 }
 
 __device__ __forceinline__ void warpgroup_fence() {

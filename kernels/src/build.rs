@@ -13,7 +13,9 @@ use crate::lists::{
 };
 use crate::marks::Readers;
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
-use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PlanArrays, Tile, Work};
+use crate::plan::{
+    CtaRoles, DecodeShape, HybridWork, Launch, MASK_TOKENS, MergeRows, PackTask, PlanArrays, Tile, Work,
+};
 use crate::spec::{Copies, Folds, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
 use crate::trace::TraceBuffer;
 
@@ -229,12 +231,22 @@ impl<'a> Builder<'a> {
         spec.groups = self.shape.groups();
         if tiles.contains(&Tile::MASKED) && self.plan.packs.iter().any(|pack| pack.masks.is_some()) {
             spec.sight = Sight::Masked;
+        } else if tiles == [Tile::TALL] && fused && self.few_are_apart() {
+            spec.sight = Sight::Apart;
+            // There are no registers for them, and its queries seldom have other partials.
+            spec.folds = Folds::Never;
         }
         spec.copies = self.shape.copies(DecodeShape::BULK_BLOCK);
         spec.ctas_per_sm = self.options.ctas_per_sm.unwrap_or(spec.ctas_per_sm);
         spec.defines.clone_from(&self.options.defines);
         let function = self.gpu.load(&self.compiler.decode(&spec)?)?;
         Ok((spec, function))
+    }
+
+    /// Whether of all packs of 128 rows what few queries see is so little that a warpgroup of its own may take it.
+    fn few_are_apart(&self) -> bool {
+        let tall = |pack: &&PackTask| self.plan.tiles.get(pack.tile as usize) == Some(&Tile::TALL);
+        self.plan.packs.iter().filter(tall).all(|pack| pack.leaves_few_apart(self.plan.masks))
     }
 
     fn decode(
@@ -255,9 +267,9 @@ impl<'a> Builder<'a> {
         let (gpu, shape, cache) = (self.gpu, self.shape, self.cache);
         let mut params = self.decode;
         if bulk {
-            // One box serves all tiles of the kernel: it divides the block and every n.
+            // One box serves all tiles of the kernel: it divides the block and every n, and what is taken apart.
             let shared = tiles.iter().filter(|t| t.heads_together() == 1);
-            let tokens = shared.map(|t| t.n).fold(shape.block_size, u32::min);
+            let tokens = shared.map(|t| if t.teams() > 1 { MASK_TOKENS } else { t.n }).fold(shape.block_size, u32::min);
             params.box_shift = tokens.trailing_zeros();
             params.k_map = tensor_map(&cache.k, shape, cache, tokens, 1)?;
             params.v_map = tensor_map(&cache.v, shape, cache, tokens, 1)?;

@@ -16,12 +16,13 @@ use crate::spec::{Arch, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 28] = [
+const HEADERS: [(&str, &str); 29] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
     ("dependent.cuh", include_str!("../cuda/dependent.cuh")),
     ("epilogue.cuh", include_str!("../cuda/epilogue.cuh")),
+    ("few.cuh", include_str!("../cuda/few.cuh")),
     ("fold.cuh", include_str!("../cuda/fold.cuh")),
     ("layout.cuh", include_str!("../cuda/layout.cuh")),
     ("lean.cuh", include_str!("../cuda/lean.cuh")),

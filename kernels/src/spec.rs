@@ -24,8 +24,14 @@ const LEAST_STAGES: u32 = 2;
 /// that 16,128 are taken.
 const BESIDE_REGISTERS: u32 = 72;
 
-/// Registers of a thread of a CTA with [`Tile::TALL`] as it starts: it has three warps in a quarter of an SM.
+/// Registers of a thread of a CTA with [`Tile::TALL`] as it starts: it has three warps in a quarter of an SM, or four with
+/// [`Sight::Apart`].
 const TALL_REGISTERS: u32 = 168;
+const APART_REGISTERS: u32 = 128;
+
+/// Stages of the ring of what few queries see, and tokens of each (`few.cuh`).
+const FEW_STAGES: u32 = 3;
+const FEW_TOKENS: u32 = 64;
 
 /// Shared memory of that decode CTA in bytes. What is left of an SM is for the prefill CTA, less 1 KiB that each CTA
 /// costs: of 228 KiB, 130.
@@ -114,6 +120,9 @@ pub enum Sight {
     Whole,
     /// In some packs what masks say ([`crate::PackTask::masks`]).
     Masked,
+    /// The same on [`Tile::TALL`] in a persistent kernel, where a warpgroup of its own takes what few queries see
+    /// ([`crate::PackTask::leaves_few_apart`]).
+    Apart,
 }
 
 /// One decode kernel.
@@ -219,15 +228,17 @@ impl KernelSpec {
 
     /// Registers of a thread as the CTA starts, where its fetching warps give some of theirs to the consumers.
     fn registers_move(&self) -> Option<u32> {
-        let tall = self.tiles.contains(&Tile::TALL).then_some(TALL_REGISTERS);
+        let registers = if self.sight == Sight::Apart { APART_REGISTERS } else { TALL_REGISTERS };
+        let tall = self.tiles.contains(&Tile::TALL).then_some(registers);
         if self.beside_prefill { Some(BESIDE_REGISTERS) } else { tall }
     }
 
     /// Threads of a CTA: the consumers, the producer, and in a persistent kernel the scout. Where those two leave
-    /// registers to the consumers, they are in a warpgroup of their own.
+    /// registers to the consumers, they are in a warpgroup of their own. So are those that take what few queries see apart.
     pub fn threads(&self) -> u32 {
         let fetchers = if self.registers_move().is_some() { 4 } else { 1 + u32::from(self.fused) };
-        (self.consumer_warps() + fetchers) * 32
+        let few = if self.sight == Sight::Apart { 4 } else { 0 };
+        (self.consumer_warps() + few + fetchers) * 32
     }
 
     /// Rows of Q in a stage.
@@ -257,15 +268,24 @@ impl KernelSpec {
 
     fn scratch_bytes(&self, stages: u32) -> u32 {
         let barriers = stages * 16 + 64;
-        let orders = 2 * 176;
-        let info = if self.sight == Sight::Masked { 48 } else { 32 } + self.rows() * 16;
+        let apart = self.sight == Sight::Apart;
+        let orders = 2 * if apart { 192 } else { 176 };
+        let info = if self.sight == Sight::Whole { 32 } else { 48 } + self.rows() * 16;
         let exchange = self.consumer_warps() * 16 * 8;
         let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
         let p = (self.p_halves() + 8) * 2;
         let tasks = self.consumer_warps() * 20;
         let times = 32 * if self.trace { self.consumer_warps() } else { 1 };
+        // Barriers, the scores of 16 rows, and two factors of each.
+        let few = if apart { 96 + 16 * 4 * (FEW_TOKENS + 4) + 128 } else { 0 };
         // Alignment of each part and of the whole to 1 KiB.
-        (barriers + info + orders + exchange + queries + tasks + times + p + 64).next_multiple_of(1024)
+        (barriers + info + orders + exchange + queries + tasks + times + few + p + 64).next_multiple_of(1024)
+    }
+
+    /// K, V and weights of what few queries see, where it is taken apart.
+    fn few_bytes(&self) -> u32 {
+        let stages = FEW_STAGES * FEW_TOKENS * self.head_dim * 2;
+        if self.sight == Sight::Apart { stages + 16 * FEW_TOKENS * 2 } else { 0 }
     }
 
     /// Ring stages on this architecture. Where the wanted residency leaves no room for the least ring, fewer CTAs
@@ -287,7 +307,7 @@ impl KernelSpec {
     }
 
     fn shared_with(&self, stages: u32) -> u32 {
-        stages * self.stage_bytes() + self.query_bytes() + self.scratch_bytes(stages)
+        stages * self.stage_bytes() + self.query_bytes() + self.few_bytes() + self.scratch_bytes(stages)
     }
 
     /// Ring stages that fit when `ctas` CTAs share an SM.
@@ -319,8 +339,11 @@ impl KernelSpec {
         let beside_masks = self.tiles.contains(&Tile::MASKED)
             && self.tiles.iter().all(|tile| tile.m != 32)
             && self.tiles.iter().filter(|tile| tile.m == 16).count() < 2;
-        let masks = self.head_dim <= Tile::MASKED_DIM && (beside_masks || self.tiles == [Tile::TALL]);
-        if self.sight == Sight::Masked && !masks {
+        let tall = self.tiles == [Tile::TALL];
+        let apart = tall && self.fused && self.folds == Folds::Never;
+        let takes = if self.sight == Sight::Apart { apart } else { tall || beside_masks };
+        let masks = self.head_dim <= Tile::MASKED_DIM && takes;
+        if self.sight != Sight::Whole && !masks {
             return Err(KernelError::Unsupported(format!(
                 "masks with tiles {:?} at head dimension {}: its registers spill",
                 self.tiles, self.head_dim
@@ -329,7 +352,7 @@ impl KernelSpec {
         if self.beside_prefill && self.head_dim > 128 {
             return Err(KernelError::Unsupported(format!("decode beside prefill at head dimension {}", self.head_dim)));
         }
-        let alone = self.tiles.len() == 1 && self.copies == Copies::Bulk && self.sight == Sight::Masked;
+        let alone = self.tiles.len() == 1 && self.copies == Copies::Bulk && self.sight != Sight::Whole;
         if self.tiles.contains(&Tile::TALL) && !alone {
             return Err(KernelError::Unsupported(format!(
                 "tiles {:?} with {:?} copies: one of 128 rows is alone in its kernel, for packs with masks and blocks of {} \
@@ -377,7 +400,8 @@ impl KernelSpec {
             format!("-DPS_BESIDE={}", u32::from(self.beside_prefill)),
             format!("-DPS_FOLDS={}", self.folds as u32),
             format!("-DPS_ANY_GROUP={}", u32::from(self.groups == Groups::Any)),
-            format!("-DPS_MASKS={}", u32::from(self.sight == Sight::Masked)),
+            format!("-DPS_MASKS={}", u32::from(self.sight != Sight::Whole)),
+            format!("-DPS_APART={}", u32::from(self.sight == Sight::Apart)),
             format!("-DPS_WARPS={}", self.consumer_warps()),
             format!("-DPS_STAGES={}", self.stages_on(arch)?),
             format!("-DPS_TOKENS={}", self.tokens()),

@@ -65,8 +65,8 @@ impl Build {
         match self {
             Self::Decode(s) => {
                 let of = if s.beside_prefill { "beside prefill" } else { "decode" };
-                let masks = if s.sight == Sight::Masked { " masks" } else { "" };
-                format!("{of} {} {:?} fused {} copies {:?}{masks}", s.head_dim, s.dtype, s.fused, s.copies)
+                let sight = if s.sight == Sight::Whole { String::new() } else { format!(" {:?}", s.sight) };
+                format!("{of} {} {:?} fused {} copies {:?}{sight}", s.head_dim, s.dtype, s.fused, s.copies)
             }
             Self::Merge(head_dim, dtype, _) => format!("merge {head_dim} {dtype:?}"),
             Self::Prefill(s) => {
@@ -143,6 +143,9 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
     let masked: Vec<KernelSpec> =
         decodes.iter().filter(masked).map(|spec| KernelSpec { sight: Sight::Masked, ..spec.clone() }).collect();
     decodes.extend(masked);
+    let tall: Vec<KernelSpec> =
+        decodes.iter().filter(|spec| spec.tiles == [Tile::TALL] && spec.fused).cloned().collect();
+    decodes.extend(tall.into_iter().map(|spec| KernelSpec { sight: Sight::Apart, folds: Folds::Never, ..spec }));
     let of_groups = |spec: KernelSpec| GROUPS.map(|groups| KernelSpec { copies, groups, ..spec.clone() });
     let decodes = decodes.into_iter().flat_map(of_groups);
     prefills.chain(decodes.filter(|spec| spec.check().is_ok()).map(Build::Decode)).chain(hybrids).collect()

@@ -126,7 +126,8 @@ fn place(shape: &DecodeShape, layout: KvLayout, block: u32, head: u32, token: u3
 fn make_case(bench: &Bench, rng: &mut StdRng) -> Case {
     let tiles = TILE_SETS[rng.random_range(0..TILE_SETS.len())];
     let shape = random_shape(rng, tiles);
-    let forest = Forest::random(rng, &shape, tiles);
+    let apart = tiles == [Tile::TALL] && rng.random();
+    let forest = if apart { Forest::apart(rng, &shape) } else { Forest::random(rng, &shape, tiles) };
     let layout = if rng.random() { KvLayout::Hnd } else { KvLayout::Nhd };
     let (k_host, v_host) = caches(rng, &forest, &shape, layout);
     let values = (forest.num_queries() * shape.q_heads * shape.head_dim) as usize;

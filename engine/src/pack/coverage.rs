@@ -54,7 +54,7 @@ pub fn coverage(batch: &Batch, packing: &Packing) -> Result<()> {
 }
 
 fn subtree_tokens(batch: &Batch, position: usize, pack: &Pack, queries: &[QueryIdx]) -> Result<()> {
-    let layout = SubtreeLayout::of(batch, pack.blocks_begin..pack.blocks_end, queries);
+    let layout = SubtreeLayout::of(batch, pack.blocks_begin..pack.blocks_end, queries, false);
     if pack.tokens != layout.tokens() {
         return wrong(format!("pack {position} goes through {} tokens of {}", pack.tokens, layout.tokens()));
     }

@@ -27,7 +27,7 @@ mod vllm_cascade;
 
 pub use coverage::coverage;
 pub use splits::{Waves, cut_for_queue, cut_into, cut_rows};
-pub use subtree::SubtreeLayout;
+pub use subtree::{SubtreeLayout, Turns};
 pub use types::{
     CtaOrder, Forced, Imposed, MergeShape, Moved, Pack, PackInput, PackOptions, Packing, Phase, Scheduler,
 };

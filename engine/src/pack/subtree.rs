@@ -5,7 +5,8 @@
 //! behind every so many of what all share.
 //!
 //! On the tall tile a warp computes alone what few have, as far as it is of its own rows. There it is dealt out among the
-//! warps, so that all have something to do at once.
+//! warps, so that all have something to do at once. Where it is little beside what all share, a warpgroup of its own takes
+//! it (`kernels/cuda/few.cuh`), 64 tokens at a time for the rows of a warp, and it stays in the order of the rows.
 //!
 //! ```text
 //! shared  s0 s1 s2 s3 s4 s5          s0 b0 s1 s2 b1 s3 s4 b2 s5      of each query all s, and its own of b
@@ -14,7 +15,7 @@
 //!
 //! Worked number, configuration 3 of PAT on an H100: 16 queries share 2,048 tokens and have 32 each, 40 tiles. All packs take
 //! 124.7 µs one after the other and 102.5 mixed; as packs of the prefix, of leaves and merges 121.7. On the tall tile, 32
-//! queries a pack, they take 101.
+//! queries a pack, they take 101. On an H200 they take 93 there, and 84 where what few have is taken apart.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -59,8 +60,9 @@ impl SubtreeLayout {
         if rows > Self::TILE.m { Self::TALL } else { Self::TILE }
     }
 
-    /// Of queries that share a run of blocks, from it on to the end of each. Of more than 128 the last see nothing.
-    pub fn of(batch: &Batch, shared: Range<u32>, queries: &[QueryIdx]) -> Self {
+    /// Of queries that share a run of blocks, from it on to the end of each. Of more than 128 the last see nothing. Only a
+    /// persistent kernel takes apart what few have.
+    pub fn of(batch: &Batch, shared: Range<u32>, queries: &[QueryIdx], persistent: bool) -> Self {
         let block_size = batch.shape.block_size;
         let all = queries.iter().fold(0_u128, |all, _| all << 1 | 1);
         let row = queries.first().map_or(&[][..], |first| batch.tables().row(*first));
@@ -72,8 +74,20 @@ impl SubtreeLayout {
         let tile = Self::tile(queries.len() as u32 * group);
         // What all share but is no whole tile comes last, so that all others are whole; or first, where there are none.
         let whole = shared_parts.chunks_exact((tile.n / block_size).max(1) as usize);
-        let (rest, dealt) = (whole.remainder().to_vec(), dealt(&below, group, block_size));
-        let others = if whole.len() > 0 { [dealt, rest].concat() } else { [rest, dealt].concat() };
+        let rest = whole.remainder().to_vec();
+        let in_order = [&below[..], &rest].concat();
+        let mut turns = Turns::default();
+        for part in &in_order {
+            let (first, last) = (part.seen.trailing_zeros(), u128::BITS - part.seen.leading_zeros());
+            turns.add(block_size, first * group..last * group);
+        }
+        let others = if tile == Self::TALL && persistent && turns.are_apart(whole.len() as u32) {
+            in_order
+        } else if whole.len() > 0 {
+            [dealt(&below, group, block_size), rest].concat()
+        } else {
+            [rest, dealt(&below, group, block_size)].concat()
+        };
         Self { parts: mixed(whole, &others), block_size, queries: queries.len() }
     }
 
@@ -106,6 +120,48 @@ impl SubtreeLayout {
             }
         }
         masks
+    }
+}
+
+/// What a warpgroup of its own has to do that takes what few queries of a pack on [`SubtreeLayout::TALL`] have: turns of 64
+/// tokens for the 16 rows of a warp.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turns {
+    whole: u32,
+    /// Tokens since the last whole 64, and the warps that see some, a bit each.
+    tokens: u32,
+    warps: u32,
+}
+
+impl Turns {
+    const TOKENS: u32 = 64;
+
+    /// Tokens that come next, and the rows that see them.
+    pub fn add(&mut self, mut tokens: u32, rows: Range<u32>) {
+        // Those of the warps below one.
+        let below = |warp: u32| 1_u32.checked_shl(warp).unwrap_or(0).wrapping_sub(1);
+        let first = below(rows.start / SubtreeLayout::ROWS_OF_WARP);
+        let warps = below(rows.end.div_ceil(SubtreeLayout::ROWS_OF_WARP)) & !first;
+        while tokens > 0 {
+            let now = tokens.min(Self::TOKENS - self.tokens);
+            self.warps |= warps;
+            self.tokens += now;
+            tokens -= now;
+            if self.tokens == Self::TOKENS {
+                *self = Self { whole: self.count(), ..Self::default() };
+            }
+        }
+    }
+
+    /// So many turns.
+    pub fn count(&self) -> u32 {
+        self.whole + self.warps.count_ones()
+    }
+
+    /// Whether that is little beside so many tiles that all see: a turn takes as long as one of them, and the warpgroup is
+    /// not to end long after the others. The kernels judge so too.
+    pub fn are_apart(&self, tiles: u32) -> bool {
+        tiles > 0 && self.count() <= tiles
     }
 }
 
@@ -212,7 +268,7 @@ mod tests {
             let step = 1 + pick as usize % 3;
             let queries: Vec<QueryIdx> = of.iter().step_by(step).take(most).copied().collect();
             let shared = tree.node(node).blocks.clone();
-            let layout = SubtreeLayout::of(&batch, shared.clone(), &queries);
+            let layout = SubtreeLayout::of(&batch, shared.clone(), &queries, pick % 2 == 0);
             let below = tree.below(node, &queries);
             let blocks: usize = below.iter().map(|node| tree.node(*node).blocks.len()).sum();
             let block = u64::from(batch.shape.block_size);
@@ -236,11 +292,44 @@ mod tests {
         let batch = spec.build().unwrap();
         let queries: Vec<QueryIdx> = (0..4).map(QueryIdx).collect();
         let tiles = 256 / 64;
-        let layout = SubtreeLayout::of(&batch, 0..256 / batch.shape.block_size, &queries);
+        let layout = SubtreeLayout::of(&batch, 0..256 / batch.shape.block_size, &queries, false);
         let shared: Vec<bool> =
             layout.masks(SubtreeLayout::TILE).chunks(4).map(|words| words.iter().all(|word| *word != 0)).collect();
         assert_eq!(shared.len(), tiles + 4);
         assert_eq!(shared, [true, false, true, false, true, false, true, false]);
+    }
+
+    #[test]
+    fn turns_are_of_64_tokens_and_the_rows_of_a_warp() {
+        let count = |parts: &[(u32, Range<u32>)]| {
+            let mut turns = Turns::default();
+            for (tokens, rows) in parts {
+                turns.add(*tokens, rows.clone());
+            }
+            turns.count()
+        };
+        assert_eq!(count(&[(32, 0..4), (32, 4..8)]), 1, "two leaves of one warp");
+        assert_eq!(count(&[(32, 0..16), (32, 16..32)]), 2, "of two");
+        assert_eq!(count(&[(48, 0..16), (48, 16..32)]), 3, "what reaches past 64 tokens is of both");
+        assert_eq!(count(&[(64, 0..128), (16, 12..20)]), 8 + 2, "all warps, and a query whose rows lie in two");
+        assert_eq!(count(&[(640, 0..5)]), 10);
+        assert_eq!(count(&[]), 0);
+    }
+
+    #[test]
+    fn what_few_have_stays_in_order_where_it_is_taken_apart() {
+        let of = |tree: &str, persistent: bool| {
+            let batch =
+                crate::workload::parse_tree(tree, crate::workload::AttentionShape::default()).unwrap().build().unwrap();
+            let queries: Vec<QueryIdx> = (0..32).map(QueryIdx).collect();
+            let shared = PrefixTree::of(&batch).node(NodeIdx(0)).blocks.clone();
+            let layout = SubtreeLayout::of(&batch, shared, &queries, persistent);
+            // Of what some do not see, who is the first that does.
+            let few = layout.parts.iter().filter(|part| part.seen.count_ones() < 32);
+            few.map(|part| part.seen.trailing_zeros()).is_sorted()
+        };
+        assert!(of("1,32_2048,32", true), "1,024 tokens, 16 turns beside 16 tiles");
+        assert!(!of("1,32_2048,32", false) && !of("1,32_1536,32", true) && !of("1,32_2048,64", true));
     }
 
     /// Else each tile behind it would hold a part of two.
@@ -254,7 +343,7 @@ mod tests {
             let shared = PrefixTree::of(&batch).node(NodeIdx(0)).blocks.clone();
             let tokens = shared.len() as u32 * shape.block_size;
             let all: Vec<QueryIdx> = (0..queries).map(QueryIdx).collect();
-            let layout = SubtreeLayout::of(&batch, shared, &all);
+            let layout = SubtreeLayout::of(&batch, shared, &all, true);
             let words = layout.masks(tile);
             let of_tile = queries as usize * (tile.n / 64) as usize;
             let whole = words.chunks(of_tile).filter(|words| words.iter().all(|word| *word == u64::MAX)).count();

@@ -100,6 +100,66 @@ impl Forest {
         }
     }
 
+    /// A forest of packs of 128 rows of which few queries see so little that a warpgroup of its own takes it.
+    pub(crate) fn apart(rng: &mut StdRng, shape: &DecodeShape) -> Self {
+        let mut forest = Self { tiles: vec![Tile::TALL], ..Self::default() };
+        let most = Tile::TALL.m / shape.group();
+        for _ in 0..rng.random_range(1..=3) {
+            let first = forest.slots.len() as u32;
+            let queries: Vec<u32> = (first..first + rng.random_range(1..=most.min(40))).collect();
+            forest.slots.resize(forest.slots.len() + queries.len(), Vec::new());
+            forest.paths.resize(forest.slots.len(), Vec::new());
+            forest.apart_pack(rng, shape, &queries);
+        }
+        forest.merge_offsets.push(0);
+        for list in &forest.slots {
+            forest.merge_slots.extend(list);
+            forest.merge_offsets.push(forest.merge_slots.len() as u32);
+        }
+        let apart = |pack: &PackTask| pack.leaves_few_apart(&forest.masks);
+        assert!(forest.packs.iter().all(apart), "some pack has too much that few see");
+        forest
+    }
+
+    /// One of its packs: tiles that all share with what few have between, 128 tokens at a time.
+    fn apart_pack(&mut self, rng: &mut StdRng, shape: &DecodeShape, queries: &[u32]) {
+        let (bs, all) = (shape.block_size, 0..queries.len());
+        // Numbers of its blocks, to be given out.
+        let mut free: Vec<u32> = (self.blocks..self.blocks + 600 + 40 * queries.len() as u32).collect();
+        self.blocks += free.len() as u32;
+        self.filled.resize(self.blocks as usize, 0);
+        free.shuffle(rng);
+        let mut few = Vec::new();
+        let depth = rng.random_range(1..3);
+        self.below(rng, shape, queries, all.clone(), &mut free, depth, &mut few);
+        let of_tile = (Tile::TALL.n / bs).max(1) as usize;
+        // Turns of 64 tokens for the 16 rows of a warp.
+        let warps = |parts: &[(u32, u32, Range<usize>)]| {
+            let first = parts.iter().map(|part| part.2.start).min().unwrap_or(0) as u32 * shape.group() / 16;
+            let end = (parts.iter().map(|part| part.2.end).max().unwrap_or(0) as u32 * shape.group()).div_ceil(16);
+            (end - first) * (bs / 64).max(1)
+        };
+        let turns: u32 = few.chunks((64 / bs).max(1) as usize).map(warps).sum();
+        let tiles = turns.max(1) + rng.random_range(0..3);
+        let blocks = (tiles * Tile::TALL.n).div_ceil(bs);
+        let shared = free.split_off(free.len().saturating_sub(blocks as usize));
+        for &block in &shared {
+            self.filled[block as usize] = bs;
+            for q in queries {
+                self.paths[*q as usize].push((block, bs));
+            }
+        }
+        let shared: Vec<(u32, u32, Range<usize>)> = shared.iter().map(|block| (*block, bs, all.clone())).collect();
+        let mut parts = shared[..of_tile].to_vec();
+        let (mut shared, mut few) = (shared[of_tile..].chunks(of_tile), few.chunks(of_tile));
+        while shared.len() + few.len() > 0 {
+            // What is no whole tile comes last.
+            let next = if shared.len() > 0 && (few.len() <= 1 || rng.random()) { shared.next() } else { few.next() };
+            parts.extend_from_slice(next.unwrap_or(&[]));
+        }
+        self.push_subtree(shape, 0, queries, &parts);
+    }
+
     /// Packs of some queries over some blocks: cut by rows, then into pieces.
     fn emit(&mut self, rng: &mut StdRng, shape: &DecodeShape, queries: &[u32], blocks: &[(u32, u32)]) {
         let mut rest = queries;
@@ -168,6 +228,11 @@ impl Forest {
         self.below(rng, shape, queries, all, free, depth + 1, &mut parts);
         parts[1..].shuffle(rng);
         let tile = self.tiles.iter().position(Tile::takes_masks).unwrap();
+        self.push_subtree(shape, tile, queries, &parts);
+    }
+
+    /// A pack of blocks with their tokens and the queries that have them, by places in the pack.
+    fn push_subtree(&mut self, shape: &DecodeShape, tile: usize, queries: &[u32], parts: &[(u32, u32, Range<usize>)]) {
         let bs = shape.block_size;
         let listed: Vec<(u32, u32)> = parts.iter().map(|part| (part.0, bs)).collect();
         self.push(tile as u32, queries, &listed);

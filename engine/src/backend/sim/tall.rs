@@ -1,10 +1,14 @@
 //! What subtree packs take on the tall tile, whose warpgroups compute together what all rows see and whose warps compute
-//! alone, 32 tokens at a time, what few do (`kernels/cuda/tall.cuh`).
+//! alone, 32 tokens at a time, what few do (`kernels/cuda/tall.cuh`). Where that is little, a warpgroup of its own takes it
+//! beside the others, 64 tokens at a time for the rows of a warp (`kernels/cuda/few.cuh`).
 //!
 //! ```text
 //! steps = tiles that all see + few · 0.4 · turns + rest / 32 + w · (0.6 + few behind such · 0.57 + few that part two · 0.15)
 //! turns = 1 + 1.5 · (1 - (1 - f)⁴) + 0.75 · f      f: further warps that see a token, in the mean; at most 4
 //! w     = 3.1 TB/s / what HBM gives
+//!
+//! apart: steps = tiles that all see + 0.9 + 0.25 · t² / tiles that all see
+//! t = turns of that warpgroup, 1.2 times as many where some blocks are not full
 //! ```
 //!
 //! A task begins with its masks and rows of Q, which its warps fetch themselves. A tile that few see costs its own products,
@@ -18,10 +22,15 @@
 //! behind two that all do took 1.96 µs on an H100, and 1.3 on an H200. The other figures are from packs of 3 to 32 tiles that
 //! all see and 2 to 32 that few do on an H100, in groups of 1 to 16. Worked number there, configuration 3 of PAT at 32/8: 16
 //! tiles that all see and 8 that few do are 0.6 + 16 + 8 · (0.4 + 0.57 + 0.15) = 25.6 steps of 1.72 µs.
+//!
+//! Apart, what few see is in the way the more the longer it goes on beside the others: by its copies, which come from HBM,
+//! and its products; rows of V behind the last token of a block have to be cleared first. These figures are from an H200,
+//! with 16 to 32 tiles that all see beside 8 and 16 turns. Worked number, the same packs: 16 turns are
+//! 16 + 0.9 + 0.25 · 16 = 20.9 steps.
 
 use rustc_hash::FxHashMap;
 
-use crate::pack::SubtreeLayout;
+use crate::pack::{SubtreeLayout, Turns};
 use crate::plan::LaunchPlan;
 use crate::units::{PackIdx, QueryIdx};
 use crate::workload::PrefixTree;
@@ -40,7 +49,12 @@ const WAIT: f64 = 1.5;
 const FURTHER: f64 = 0.75;
 /// With so many a warp has gone through the whole tile.
 const MOST: f64 = 4.0;
-/// What HBM gave where all of these were measured, bytes per s.
+/// Apart: what is done before and behind, how much turns beside as many tiles hold these up, and how much longer they are
+/// where blocks are not full.
+const APART: f64 = 0.9;
+const BESIDE: f64 = 0.25;
+const GAPS: f64 = 1.2;
+/// What HBM gave where all of these were measured but the last three, bytes per s.
 const MEASURED_AT: f64 = 3.1e12;
 
 /// What few rows of a pack see.
@@ -51,10 +65,12 @@ pub(super) struct Few {
     warps: f64,
     /// What all see but is no whole tile.
     rest: f64,
+    /// Turns of the warpgroup that takes them apart, if one does, in times of those over full blocks.
+    apart: Option<f64>,
 }
 
 impl Few {
-    pub(super) const NONE: Self = Self { tokens: 0.0, warps: 1.0, rest: 0.0 };
+    pub(super) const NONE: Self = Self { tokens: 0.0, warps: 1.0, rest: 0.0, apart: None };
 
     /// Of a pack of a plan; nothing but on the tall tile, as others compute all for all rows.
     pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, at: PackIdx) -> Self {
@@ -64,21 +80,30 @@ impl Few {
         }
         let queries = plan.queries_of(at);
         let places: FxHashMap<QueryIdx, u32> = queries.iter().copied().zip(0..).collect();
-        let (mut tokens, mut seen) = (0.0, 0.0);
+        let (mut tokens, mut seen, mut turns, mut gaps) = (0.0, 0.0, Turns::default(), false);
         for node in tree.below(pack.node, queries) {
             let own = tree.queries(node).iter().filter_map(|query| places.get(query).copied());
             let (count, first, last) = own
                 .fold((0, u32::MAX, 0), |(count, first, last), place| (count + 1, place.min(first), place.max(last)));
+            let of_node = tree.node(node).blocks.len() as u32 * shape.block_size;
+            let rows = first * shape.group()..(last + 1) * shape.group();
+            turns.add(of_node, rows.clone());
+            gaps |= tree.node(node).tokens.0 < u64::from(of_node);
             if count == pack.queries_len {
                 continue;
             }
-            let of_node = f64::from(tree.node(node).blocks.len() as u32 * shape.block_size);
-            let rows = first * shape.group()..(last + 1) * shape.group();
+            let of_node = f64::from(of_node);
             tokens += of_node;
             seen += of_node * f64::from((rows.end - 1) / ROWS - rows.start / ROWS + 1);
         }
-        let rest = f64::from((pack.blocks_end - pack.blocks_begin) * shape.block_size % pack.tile.n);
-        if tokens > 0.0 { Self { tokens, warps: seen / tokens, rest } } else { Self::NONE }
+        let shared = (pack.blocks_end - pack.blocks_begin) * shape.block_size;
+        let rest = shared % pack.tile.n;
+        turns.add(rest, 0..pack.queries_len * shape.group());
+        let persistent = plan.launches.iter().any(|launch| launch.kind.is_persistent());
+        let time = f64::from(turns.count()) * if gaps { GAPS } else { 1.0 };
+        let apart = (persistent && turns.are_apart(shared / pack.tile.n)).then_some(time);
+        let rest = f64::from(rest);
+        if tokens > 0.0 { Self { tokens, warps: seen / tokens, rest, apart } } else { Self::NONE }
     }
 
     /// Steps of so many tiles of `n` tokens, in those of tiles that all rows see, where HBM gives so many bytes per s.
@@ -88,6 +113,9 @@ impl Few {
         }
         let few = ((self.tokens + self.rest) / f64::from(n)).ceil().min(tiles);
         let (all, further) = (tiles - few, self.warps - 1.0);
+        if let Some(turns) = self.apart {
+            return all + APART + BESIDE * turns.powi(2) / all.max(1.0);
+        }
         let turns = 1.0 + WAIT * (1.0 - (1.0 - further.min(1.0)).powi(4)) + FURTHER * further;
         let products = few * FEW * turns.min(MOST) + self.rest / f64::from(TOKENS);
         let waits = BEGIN + few.min(all) * STOP + few.min((all - few).max(0.0)) * PART;
@@ -96,7 +124,7 @@ impl Few {
 
     /// What tells it from others.
     pub(super) fn key(&self) -> (u32, u32) {
-        (self.tokens as u32, (8.0 * self.warps) as u32)
+        (self.tokens as u32, self.apart.map_or((8.0 * self.warps) as u32, |turns| 1000 + turns as u32))
     }
 }
 
@@ -127,13 +155,14 @@ mod tests {
     #[test]
     fn of_a_prefix_and_leaves_each_leaf_is_for_one_warp() {
         let of = few("1,1024_2048,32", (32, 8));
-        assert_eq!(of, Few { tokens: 1024.0, warps: 1.0, rest: 0.0 });
-        assert!(
-            (of.steps(24.0, 128, MEASURED_AT) - 25.56).abs() < 1e-9,
-            "the worked number: {}",
-            of.steps(24.0, 128, MEASURED_AT)
-        );
-        assert_eq!(few("1,1024_4096,32", (128, 8)), Few { tokens: 256.0, warps: 1.0, rest: 0.0 });
+        assert_eq!(of, Few { tokens: 1024.0, warps: 1.0, rest: 0.0, apart: Some(16.0) });
+        let steps = |few: Few| few.steps(24.0, 128, MEASURED_AT);
+        assert!((steps(of) - 20.9).abs() < 1e-9, "the worked number apart: {}", steps(of));
+        let by_warps = Few { apart: None, ..of };
+        assert!((steps(by_warps) - 25.56).abs() < 1e-9, "the worked number: {}", steps(by_warps));
+        // A leaf for 16 rows, so that 64 tokens are of two warps.
+        assert_eq!(few("1,1024_4096,32", (128, 8)), Few { tokens: 256.0, warps: 1.0, rest: 0.0, apart: Some(8.0) });
+        assert_eq!(few("1,1024_2048,64", (32, 8)).apart, None, "32 turns are too many beside 16 tiles");
     }
 
     #[test]

@@ -292,6 +292,42 @@ fn subtree_packs_go_down_with_masks_and_others_without() {
     }
 }
 
+/// The kernels judge by the masks what the packer has judged by the tree.
+#[test]
+fn what_few_have_is_taken_apart_in_queues_where_it_is_little() {
+    let shape = AttentionShape { query_heads: 32, kv_heads: 8, block_size: 16, ..AttentionShape::default() };
+    for (text, query_heads, little) in [
+        ("1,1024_2048,32", 32, true),
+        ("1,1024_2048,20", 64, true),
+        ("1,1020_2048,32", 32, true),
+        ("1,1024_2080,32", 32, false),
+        ("1,1024_2048,64", 32, false),
+        ("1,1024_4096,32", 128, true),
+    ] {
+        let batch = parse_tree(text, AttentionShape { query_heads, ..shape }).unwrap().build().unwrap();
+        let tree = PrefixTree::of(&batch);
+        crate::pack::testing::with_input(&batch, &tree, ("h200-sxm", None), |input| {
+            let packings = pack::find("min-time").unwrap().packings(input).unwrap();
+            let mut tall = 0;
+            let choice = PlanChoice {
+                scheduler: "min-time",
+                strategy: Strategy::Fused,
+                rule: TileRule::Fitting,
+                explain: false,
+            };
+            for plan in packings.iter().map(|packing| plan::build(input, packing, &choice).unwrap()) {
+                let lowered = lower(&batch, &plan).unwrap();
+                let arrays = lowered.arrays();
+                for task in arrays.packs.iter().filter(|task| arrays.tiles[task.tile as usize] == KernelTile::TALL) {
+                    assert_eq!(task.leaves_few_apart(arrays.masks), little, "{text}");
+                    tall += 1;
+                }
+            }
+            assert!(tall > 0, "{text}: no pack of 128 rows");
+        });
+    }
+}
+
 #[test]
 fn every_system_is_lowered_whole_or_refused_by_name() {
     let mut ran = std::collections::BTreeSet::new();
