@@ -71,6 +71,11 @@ impl Packing {
         &self.queries[pack.queries_begin as usize..(pack.queries_begin + pack.queries_len) as usize]
     }
 
+    /// Whether each CTA takes one KV head of one request.
+    pub fn takes_requests_by_heads(&self) -> bool {
+        self.one_head && self.packs.iter().all(|pack| pack.queries_len == 1)
+    }
+
     /// What its packs move.
     pub fn moved(&self) -> Moved {
         Moved {

@@ -120,7 +120,7 @@ const ONE_HEAD_GAIN: f64 = 0.98;
 fn gain(packing: &Packing, block_size: u32) -> f64 {
     if packing.packs.iter().all(|pack| pack.is_subtree(block_size)) {
         SUBTREES_GAIN
-    } else if packing.one_head && packing.packs.iter().all(|pack| pack.queries_len == 1) {
+    } else if packing.takes_requests_by_heads() {
         ONE_HEAD_GAIN
     } else {
         GAIN

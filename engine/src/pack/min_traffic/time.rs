@@ -113,7 +113,7 @@ impl Scheduler for MinTime {
         let mut cuts: Vec<(usize, &(Limit, Makespan))> = Vec::new();
         for (number, way) in ways.iter().enumerate() {
             let is_open = |(_, makespan): &&(Limit, Makespan)| few(makespan) && way.is_told(makespan);
-            let most = if takes_requests_by_heads(&way.packing) { CUTS_OF_ONE_HEAD } else { CUTS };
+            let most = if way.packing.takes_requests_by_heads() { CUTS_OF_ONE_HEAD } else { CUTS };
             cuts.extend(way.limits.iter().take(most).filter(is_open).map(|cut| (number, cut)));
         }
         // What the closed form takes comes first, the others by its times.
@@ -170,11 +170,6 @@ fn narrower<'a>(input: &PackInput<'a>, way: Way<'a>) -> Way<'a> {
     if narrower.total() < way.total() { narrower } else { way }
 }
 
-/// Whether each CTA takes one KV head of one request.
-fn takes_requests_by_heads(packing: &Packing) -> bool {
-    packing.one_head && packing.packs.iter().all(|pack| pack.queries_len == 1)
-}
-
 /// A packing with its limits, the best first.
 struct Way<'a> {
     packing: Packing,
@@ -185,7 +180,7 @@ struct Way<'a> {
 impl<'a> Way<'a> {
     fn of(input: &PackInput<'a>, packing: Packing, again: Again) -> Self {
         let lanes = Lanes::new(input, &packing, again);
-        let limits = limits(&lanes, takes_requests_by_heads(&packing));
+        let limits = limits(&lanes, packing.takes_requests_by_heads());
         Self { packing, lanes, limits }
     }
 
@@ -200,7 +195,7 @@ impl<'a> Way<'a> {
     /// requests share may end after them. In one wave how they ran tells it; of plans with more two took 9 and 14 % longer on an
     /// H200, and two 4 and 8 % less.
     fn is_told(&self, makespan: &Makespan) -> bool {
-        !self.packing.one_head || makespan.is_one_wave() || takes_requests_by_heads(&self.packing)
+        !self.packing.one_head || makespan.is_one_wave() || self.packing.takes_requests_by_heads()
     }
 
     /// The makespan at the best limit, ns.
