@@ -393,8 +393,7 @@ mod tests {
         assert!(check(&[9, 0b1, 0b01, 0b10, 0b01, 0, 0, 0], Tile::TALL).contains("than its queries"));
         assert!(check(&[9, 0b101, 0b01, 0b10, 0b11, 1, 0, 1], Tile::TALL).contains("more than there is"));
         let bare = [PackTask { masks: None, ..packs[0] }];
-        let tall = PlanArrays { tiles: &[Tile::TALL], ..plan(&bare, &[0, 1], &one) };
-        assert!(says(&tall).contains("has no masks"));
+        assert!(says(&PlanArrays { tiles: &[Tile::TALL], ..plan(&bare, &[0, 1], &one) }).contains("has no masks"));
     }
 
     #[test]

@@ -75,14 +75,9 @@ impl SubtreeLayout {
         // What all share but is no whole tile comes last, so that all others are whole; or first, where there are none.
         let whole = shared_parts.chunks_exact((tile.n / block_size).max(1) as usize);
         let rest = whole.remainder().to_vec();
-        let in_order = [&below[..], &rest].concat();
-        let mut turns = Turns::default();
-        for part in &in_order {
-            let (first, last) = (part.seen.trailing_zeros(), u128::BITS - part.seen.leading_zeros());
-            turns.add(block_size, first * group..last * group);
-        }
-        let others = if tile == Self::TALL && persistent && turns.are_apart(whole.len() as u32) {
-            in_order
+        let apart = || Turns::of(below.iter().chain(&rest), group, block_size).are_apart(whole.len() as u32);
+        let others = if tile == Self::TALL && persistent && apart() {
+            [below, rest].concat()
         } else if whole.len() > 0 {
             [dealt(&below, group, block_size), rest].concat()
         } else {
@@ -135,6 +130,16 @@ pub struct Turns {
 
 impl Turns {
     const TOKENS: u32 = 64;
+
+    /// Of blocks in their order.
+    fn of<'a>(parts: impl Iterator<Item = &'a Part>, group: u32, block_size: u32) -> Self {
+        let mut turns = Self::default();
+        for part in parts {
+            let (first, last) = (part.seen.trailing_zeros(), u128::BITS - part.seen.leading_zeros());
+            turns.add(block_size, first * group..last * group);
+        }
+        turns
+    }
 
     /// Tokens that come next, and the rows that see them.
     pub fn add(&mut self, mut tokens: u32, rows: Range<u32>) {

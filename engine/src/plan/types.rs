@@ -313,6 +313,11 @@ pub struct LaunchPlan {
 }
 
 impl LaunchPlan {
+    /// Whether some launch is persistent, so that its CTAs take tasks from a queue.
+    pub fn has_queue(&self) -> bool {
+        self.launches.iter().any(|launch| launch.kind.is_persistent())
+    }
+
     /// How the partial in each slot is stored; `None` where the pack writes the output itself,
     /// because its query has nothing to be merged with.
     pub fn slot_forms(&self) -> Vec<Option<PartialForm>> {
@@ -336,7 +341,7 @@ impl LaunchPlan {
     /// How partials are stored that no prescribed round joins: those of a persistent kernel, which nobody else reads, in
     /// the element type of the batch.
     pub fn partial_form(&self) -> PartialForm {
-        let persistent = self.launches.iter().any(|launch| launch.kind.is_persistent());
+        let persistent = self.has_queue();
         if persistent { PartialForm::Native } else { PartialForm::Fp32 }
     }
 

@@ -139,7 +139,7 @@ pub(super) struct Simulation<'a> {
 impl<'a> Simulation<'a> {
     pub(super) fn new((plan, tree): (&'a LaunchPlan, &PrefixTree), model: CostModel<'a>, l2: L2, fluid: Fluid) -> Self {
         let merged: Vec<u32> = plan.merge.merged_queries().map(|query| query.0).collect();
-        let persistent = plan.launches.iter().any(|launch| launch.kind.is_persistent());
+        let persistent = plan.has_queue();
         let heads = plan.shape.kv_heads as usize;
         let missing = if persistent {
             plan.merge.starts.windows(2).flat_map(|pair| std::iter::repeat_n(pair[1] - pair[0], heads)).collect()

@@ -99,7 +99,7 @@ impl Few {
         let shared = (pack.blocks_end - pack.blocks_begin) * shape.block_size;
         let rest = shared % pack.tile.n;
         turns.add(rest, 0..pack.queries_len * shape.group());
-        let persistent = plan.launches.iter().any(|launch| launch.kind.is_persistent());
+        let persistent = plan.has_queue();
         let time = f64::from(turns.count()) * if gaps { GAPS } else { 1.0 };
         let apart = (persistent && turns.are_apart(shared / pack.tile.n)).then_some(time);
         let rest = f64::from(rest);

@@ -320,7 +320,7 @@ fn price(packed: &Packed<'_>, plan: &mut LaunchPlan, alike: &Alike, (most, lates
     if least.time > most {
         return Priced::Slower;
     }
-    let time = if plan.launches.iter().any(|launch| launch.kind.is_persistent()) {
+    let time = if plan.has_queue() {
         let kinds = pricing.into_kinds();
         packed.order_queue(plan);
         Pricing::of_order(plan, kinds, device).time(most)

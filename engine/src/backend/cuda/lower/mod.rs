@@ -268,7 +268,7 @@ impl Lowering<'_> {
         if !pack.is_subtree(plan.shape.block_size) {
             return Ok((self.blocks_of(index)?, None));
         }
-        let persistent = plan.launches.iter().any(|launch| launch.kind.is_persistent());
+        let persistent = plan.has_queue();
         let shared = pack.blocks_begin..pack.blocks_end;
         let layout = SubtreeLayout::of(self.batch, shared, plan.queries_of(index), persistent);
         if layout.tokens() != pack.tokens {
