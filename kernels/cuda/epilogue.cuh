@@ -212,14 +212,19 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
     }
 }
 
-// Partials asked for at once: with masks and a trace there are no registers for the sixth beside tile 16 x 16.
-constexpr int kMergeBatch = PS_BESIDE ? 2 : kDim > 128 ? 3 : PS_MASKS && PS_TRACE ? 5 : 6;
+// Tiles of 32 rows where three CTAs share an SM: the merge has few registers beside them.
+constexpr bool kCrowded = PS_MIN_CTAS > 2 && PS_ROWS > 16;
+
+// Partials asked for at once: with masks and a trace there are no registers for the sixth beside tile 16 x 16, and where K and
+// V come token by token the trace leaves those for two beside crowded tiles.
+constexpr int kMergeBatch =
+    PS_BESIDE || (kCrowded && PS_TRACE && !PS_TMA) ? 2 : kDim > 128 ? 3 : PS_MASKS && PS_TRACE ? 5 : 6;
 
 // Whether warps that share the rows of a task share the partials of each too, where there are rows for few of them: what
 // each has merged goes through the place of P. Not where the same bits are asked for, since it changes from run to run which
 // task merges a query, and with it how many warps do.
 constexpr bool kSharesPartials =
-    PS_FOLDS && !PS_BESIDE && sizeof(Scratch::p) >= MergeState::kFloats * 32 * sizeof(float);
+    PS_FOLDS && !PS_BESIDE && !kCrowded && sizeof(Scratch::p) >= MergeState::kFloats * 32 * sizeof(float);
 
 // In how many parts the warps of a task merge the rows of its queries, `groups` warps in each.
 __device__ __forceinline__ u32 parts_of_rows(const Completed& done, u32 groups) {

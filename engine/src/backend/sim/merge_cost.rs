@@ -51,10 +51,11 @@ fn merged_by_a_warp(group: u32) -> u32 {
 /// H200 takes 0.8, 2.2 and 5.8 µs less where two warps merge each than where one does.
 const JOINED_PARTS: f64 = 1.0;
 
-/// Whether a tile has room for what one of its warps has merged: in the place of the weights that its warps exchange.
+/// Whether a tile has room for what one of its warps has merged: in the place of the weights that its warps exchange. Three
+/// CTAs on an SM, as at head dimension 64, leave no registers for it beside 32 rows.
 fn has_room_for_parts(tile: Tile, head_dim: u32) -> bool {
     let (floats_of_lane, weights) = (head_dim / 8 + 2, tile.m * (tile.n + 8));
-    weights * 2 >= floats_of_lane * 32 * 4
+    weights * 2 >= floats_of_lane * 32 * 4 && (tile.m <= ROWS_OF_WARP || head_dim > 64)
 }
 
 impl CostModel<'_> {
