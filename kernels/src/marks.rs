@@ -8,9 +8,15 @@ use crate::plan::{DecodeShape, PackTask, PlanArrays};
 
 /// KV bytes in HBM up to which packs of any tile mark what no other reads. L2 begins a cold run with some 30 MB that others
 /// have written, and what is read drives them out to HBM; marked reads drive out each other. On an H100 runs over 25 to 200 MB
-/// take 4 to 9 % less for it, and those over more nothing to 1 % more. What is read again comes from L2 and does not count:
-/// configuration 3 of PAT reads 403 MB, of which 142 MB come from HBM, and takes 1.5 % less.
-pub const MARKED_BYTES: u64 = 320_000_000;
+/// take 4 to 9 % less for it, and those over more nothing to 1 % more; on an H200 those over 134, 164 and 201 MB 6, 5 and 2 %
+/// less, and three over 270 MB 1 to 3 % more. What is read again comes from L2 and does not count: configuration 3 of PAT
+/// reads 403 MB, of which 142 MB come from HBM, and takes 1.5 % less.
+pub const MARKED_BYTES: u64 = 240_000_000;
+
+/// KV bytes of a KV head up to which packs of few rows mark in longer runs what they read alone. A task that finds the partials
+/// of its queries in L2 ends 2 us earlier on an H200, whatever its length; but marked reads are slower, by 3 to 4 % of tasks
+/// of 256 to 1,024 tokens and 7 % of 4,096.
+pub const SHORT_BYTES: u64 = 256 << 10;
 
 /// Of a block that one pack with masks reads alone.
 const ALONE: u32 = 1 << 31;
@@ -19,6 +25,8 @@ const ALONE: u32 = 1 << 31;
 pub(crate) struct Readers {
     of_block: Vec<u8>,
     block_size: u32,
+    /// Of a token and a KV head.
+    token_bytes: u64,
     /// KV bytes of the blocks that some pack reads.
     bytes: u64,
 }
@@ -34,19 +42,22 @@ impl Readers {
         }
         let blocks = of_block.iter().filter(|readers| **readers > 0).count() as u64;
         let bytes = blocks * u64::from(shape.block_size * shape.kv_heads) * shape.token_bytes();
-        Self { of_block, block_size: shape.block_size, bytes }
+        Self { of_block, block_size: shape.block_size, token_bytes: shape.token_bytes(), bytes }
     }
 
-    /// Of each pack, whether its KV is to leave L2 first. Where there are partials, tiles of few rows make room for them.
+    /// Of each pack, whether its KV is to leave L2 first. Where there are partials, packs of few rows make room for them: short
+    /// ones, and those of KV that others read too.
     pub(crate) fn marked_packs(&self, plan: &PlanArrays<'_>, queries: &[PackQuery]) -> Vec<bool> {
         let has_partials = queries.iter().any(|query| query.count > 1);
         let few_rows =
             |pack: &PackTask| plan.tiles.get(pack.tile as usize).is_some_and(|tile| tile.heads_together() > 1);
+        let short = |pack: &PackTask| u64::from(pack.kv_tokens) * self.token_bytes <= SHORT_BYTES;
         let once = |pack: &PackTask| {
             let mut blocks = plan.block_ids.get(blocks_of(pack, self.block_size)).unwrap_or(&[]).iter();
             blocks.all(|block| self.of_block[*block as usize] == 1)
         };
-        let marks = |pack| (self.bytes <= MARKED_BYTES && once(pack)) || (has_partials && few_rows(pack));
+        let makes_room = |pack: &PackTask| has_partials && few_rows(pack) && (short(pack) || !once(pack));
+        let marks = |pack| (self.bytes <= MARKED_BYTES && once(pack)) || makes_room(pack);
         plan.packs.iter().map(marks).collect()
     }
 
@@ -103,17 +114,27 @@ mod tests {
         assert_eq!(of(&packs, &[5, 6, 6, 7, 8], 1), [false, false, false, false, true]);
         assert_eq!(of(&packs[..3], &[5, 6, 9, 7, 8], 1), [true, true, true]);
         // Whole packs of 1,000 blocks, over the limit together.
-        let long = MARKED_BYTES.div_ceil(1_000 * 16 * 2 * 64 * 4) as u32;
-        let many: Vec<PackTask> = (0..=long).map(|number| pack(number * 1_000, 16_000, number % 2)).collect();
-        let ids: Vec<u32> = (0..(long + 1) * 1_000).collect();
-        assert!(of(&many, &ids, 1).iter().all(|marked| !marked), "marking gains them nothing");
-        let expected: Vec<bool> = (0..=long).map(|number| number % 2 == 1).collect();
-        assert_eq!(of(&many, &ids, 2), expected, "partials are to stay in L2");
+        let packs_of = |blocks: u32| -> (Vec<PackTask>, Vec<u32>) {
+            let last = MARKED_BYTES.div_ceil(u64::from(blocks) * 16 * 2 * 64 * 4) as u32;
+            let packs = (0..=last).map(|number| pack(number * blocks, blocks * 16, number % 2)).collect();
+            (packs, (0..(last + 1) * blocks).collect())
+        };
+        let (many, ids) = packs_of(1_000);
+        for partials in [1, 2] {
+            assert!(of(&many, &ids, partials).iter().all(|marked| !marked), "marking gains them nothing");
+        }
+        let (short, ids) = packs_of((SHORT_BYTES / (16 * 64 * 4)) as u32);
+        assert!(of(&short, &ids, 1).iter().all(|marked| !marked), "nothing is to stay in L2");
+        let expected: Vec<bool> = (0..short.len()).map(|number| number % 2 == 1).collect();
+        assert_eq!(of(&short, &ids, 2), expected, "partials are to stay in L2");
         // All but the last read the same blocks, which come from HBM once.
+        let long = many.len() - 1;
         let again: Vec<u32> =
             (0..=long).flat_map(|number| if number < long { 0..1_000 } else { 1_000..2_000 }).collect();
+        let few_rows: Vec<bool> = (0..=long).map(|number| number % 2 == 1 || number == long).collect();
+        assert_eq!(of(&many, &again, 2), few_rows, "what is read again makes room too");
         let marked = of(&many, &again, 1);
-        assert!(marked.iter().rev().skip(1).all(|marked| !marked) && marked[long as usize]);
+        assert!(marked.iter().rev().skip(1).all(|marked| !marked) && marked[long]);
     }
 
     #[test]

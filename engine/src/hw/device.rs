@@ -204,13 +204,15 @@ pub struct WorkerTimes {
 }
 
 /// KV that leaves L2 first because no other pack reads it: it takes the place of its like, and little of what L2 held
-/// before has to go back to HBM for it. Tiles of few rows mark where there are partials to be kept, and all where the
-/// whole plan reads little.
+/// before has to go back to HBM for it. Where there are partials to be kept, packs of few rows mark that are short or read what
+/// others read too; where the whole plan reads little, all that read alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarkedReads {
     /// KV bytes in HBM up to which all packs of a plan mark.
     pub kv_bytes: Bytes,
+    /// KV bytes of a KV head up to which a pack is short.
+    pub short_bytes: Bytes,
     /// Part of `sim.cold_write_back` that goes back nevertheless.
     pub written_back: f64,
 }

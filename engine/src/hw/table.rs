@@ -82,10 +82,10 @@ mod tests {
         assert_eq!(kernels(h100), kernels(h200));
         assert_eq!((h100.merge_kernel, h100.queue_items), (h200.merge_kernel, h200.queue_items));
         assert_eq!(h100.prefill_kernel, h200.prefill_kernel);
-        let marked = |of: &Device| of.marked_reads.unwrap().kv_bytes;
+        let marked = |of: &Device| of.marked_reads.map(|marks| (marks.kv_bytes.0, marks.short_bytes.0));
         assert_eq!(marked(h100), marked(h200));
         #[cfg(feature = "cuda")]
-        assert_eq!(marked(h100).0, kernels::MARKED_BYTES);
+        assert_eq!(marked(h100), Some((kernels::MARKED_BYTES, kernels::SHORT_BYTES)));
     }
 
     #[test]

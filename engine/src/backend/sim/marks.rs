@@ -20,7 +20,10 @@ pub(super) fn part<A: Borrow<Alike>>(
     let Some(marks) = model.device.marked_reads.filter(|_| plan.shape.block_size >= BULK_BLOCK) else {
         return 0.0;
     };
-    let in_hbm = unique.as_f64() * plan.shape.kv_bytes_per_token().as_f64();
+    let token_bytes = plan.shape.kv_bytes_per_token().as_f64();
+    let in_hbm = unique.as_f64() * token_bytes;
+    let short =
+        |tokens: Tokens| tokens.as_f64() * token_bytes / f64::from(plan.shape.kv_heads) <= marks.short_bytes.as_f64();
     let reads_little = in_hbm <= marks.kv_bytes.as_f64();
     let has_partials = plan.merge.merged_queries().next().is_some() || !plan.merge.rounds.is_empty();
     if !reads_little && !has_partials {
@@ -34,8 +37,9 @@ pub(super) fn part<A: Borrow<Alike>>(
             let (pack, class) = (plan.pack(*at), alike.borrow().class(*at));
             let from_hbm = pack.tokens.as_f64() * class.unique;
             let few_rows = pack.tile.m <= 16 && pack.tile.n == 16;
+            let makes_room = has_partials && few_rows && (short(pack.tokens) || !class.once);
             all += from_hbm;
-            if kernels && ((few_rows && has_partials) || (class.once && reads_little)) {
+            if kernels && (makes_room || (class.once && reads_little)) {
                 marked += from_hbm;
             } else if kernels && reads_little && pack.is_subtree(plan.shape.block_size) {
                 // What lies below no other pack reads; what is shared is not marked.
