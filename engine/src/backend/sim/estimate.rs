@@ -53,7 +53,7 @@ impl<'a> Pricing<'a> {
     /// Of a plan on a device; `None` where it has prefill.
     pub fn of(plan: &'a LaunchPlan, alike: &Alike, device: &'a Device) -> Option<Self> {
         let model = CostModel { device, shape: &plan.shape };
-        let limits = Limits::of(device, plan, marks::part(&model, plan, alike.unique_tokens, || alike));
+        let limits = Limits::of(&model, plan, marks::part(&model, plan, alike.unique_tokens, || alike));
         let kinds = Kinds::of(plan, alike, &model, &limits)?;
         Some(Self { plan, model, kinds })
     }

@@ -108,7 +108,7 @@ fn simulation<'a>(plan: &'a LaunchPlan, tree: &PrefixTree, device: &'a Device, l
     let warm = l2 == L2State::Warm && unique <= useful;
     let cache = L2::new(Pieces::of(plan, tree), plan.shape.kv_heads, useful, warm);
     let limits =
-        Limits::of(device, plan, marks::part(&model, plan, tree.unique_tokens(), || Alike::of(plan, tree, device)));
+        Limits::of(&model, plan, marks::part(&model, plan, tree.unique_tokens(), || Alike::of(plan, tree, device)));
     let dirty = if l2 == L2State::Cold { device.dirty_bytes() } else { 0.0 };
     let fluid = Fluid::new(device.sm_count as usize, limits).with_dirty_l2(dirty);
     Ok(Simulation::new((plan, tree), model, cache, fluid))
