@@ -211,10 +211,16 @@ pub struct WorkerTimes {
 pub struct MarkedReads {
     /// KV bytes in HBM up to which all packs of a plan mark.
     pub kv_bytes: Bytes,
-    /// KV bytes of a KV head up to which a pack is short.
+    /// KV bytes of a KV head up to which a pack is short. Files from before it was named have that of the kernels.
+    #[serde(default = "short_bytes")]
     pub short_bytes: Bytes,
     /// Part of `sim.cold_write_back` that goes back nevertheless.
     pub written_back: f64,
+}
+
+/// What is short for packscope's kernels.
+fn short_bytes() -> Bytes {
+    Bytes(256 << 10)
 }
 
 /// What a worker of a persistent kernel takes from the queue at once, where there are more than `tasks_per_lane` tasks

@@ -89,6 +89,14 @@ mod tests {
     }
 
     #[test]
+    fn a_file_from_before_packs_were_short_is_read() {
+        let (_, text) = FILES.iter().find(|(key, _)| *key == "h200-sxm").unwrap();
+        let before = text.replace("short_bytes: 262144, ", "");
+        assert_ne!(before, *text);
+        assert_eq!(from_ron(&before).unwrap(), from_ron(text).unwrap());
+    }
+
+    #[test]
     fn a_written_device_is_read_as_it_was() {
         for (key, text) in FILES {
             let device = from_ron(text).unwrap();

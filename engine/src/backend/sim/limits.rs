@@ -93,7 +93,7 @@ fn given(demand: f64, limit: f64, sharpness: i32) -> f64 {
     demand / (1.0 + load.powi(sharpness)).powf(1.0 / f64::from(sharpness))
 }
 
-/// How much longer HBM takes for each worker that the fullest SM holds beyond the mean, of as many. SMs share it about alike, so
+/// How much longer HBM takes for the part by which the fullest SM has more workers than the mean. SMs share it about alike, so
 /// that those with more to read end later. Of requests of one length an H200 reads 8 to 11 % slower with 144 and 160 workers
 /// on its 132 SMs than with 120 to 132, 5 to 9 % with 192, 3 % with 240 and 1 % with 256.
 const UNEVEN: f64 = 0.14;
