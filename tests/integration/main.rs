@@ -48,6 +48,7 @@ mod runs;
 mod samples;
 mod schedulers;
 mod shown;
+mod simulated_memory;
 mod simulation;
 mod soak;
 #[cfg(unix)]

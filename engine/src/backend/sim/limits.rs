@@ -104,17 +104,17 @@ fn unevenness(model: &CostModel<'_>, plan: &LaunchPlan) -> f64 {
     let [launch] = &plan.launches[..] else { return 0.0 };
     let sms = model.device.sm_count;
     let at_once = model.ctas_per_sm(launch.kind, model.runs_on(plan, launch)) * sms;
-    let (mut workers, mut least) = (0, u64::MAX);
+    let (mut workers, mut read, mut least) = (0, 0, u64::MAX);
     for pack in plan.packs_of(launch).iter().map(|pack| plan.pack(*pack)) {
         workers += plan.shape.kv_heads.div_ceil(pack.heads);
+        read += pack.tokens.0 * u64::from(plan.shape.kv_heads);
         least = least.min(pack.tokens.0 * u64::from(pack.heads));
     }
     let decodes = matches!(launch.kind, LaunchKind::Attention(_) | LaunchKind::Persistent(_));
     if !decodes || workers <= sms || workers >= at_once {
         return 0.0;
     }
-    let read: u64 = plan.packs_of(launch).iter().map(|pack| plan.pack(*pack).tokens.0).sum();
-    let read_by_one = (read * u64::from(plan.shape.kv_heads)) as f64 / f64::from(workers);
+    let read_by_one = read as f64 / f64::from(workers);
     let mean = f64::from(workers) / f64::from(sms);
     (mean.ceil() / mean - 1.0) * (2.0 * least as f64 / read_by_one - 1.0).clamp(0.0, 1.0)
 }
