@@ -69,12 +69,22 @@ impl Pulses {
 
     /// Queues pulse `at` on `stream`: one CTA an SM, busy for `nanos`.
     pub fn pulse(&self, at: usize, nanos: u64, stream: &Stream) -> Result<(), KernelError> {
+        self.launch(at, nanos, self.grid, stream)
+    }
+
+    /// Queues a wait of `nanos` on `stream`, in which one SM alone is busy: what comes before it on the GPU has left no
+    /// work by its end. It takes the place of pulse `at`.
+    pub fn wait(&self, at: usize, nanos: u64, stream: &Stream) -> Result<(), KernelError> {
+        self.launch(at, nanos, 1, stream)
+    }
+
+    fn launch(&self, at: usize, nanos: u64, grid: u32, stream: &Stream) -> Result<(), KernelError> {
         if at >= self.count {
             return Err(KernelError::Plan(format!("pulse {at} of {}", self.count)));
         }
         let params = PulseParams { mark: self.marks.address() + at as u64 * 16, nanos };
         // SAFETY: the structure is the kernel's only parameter; it writes two of the values of a live buffer.
-        unsafe { self.function.launch(self.grid, 32, stream, &params) }
+        unsafe { self.function.launch(grid, 32, stream, &params) }
     }
 
     /// First and last nanosecond of each pulse that ran; wait for the stream first.

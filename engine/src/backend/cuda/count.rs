@@ -7,15 +7,18 @@
 //! ```
 //!
 //! They come after timing and tracing, and the session that they need is opened for them alone, so that no
-//! time is one of a counted run. L2 is emptied by reading a large buffer, not by writing it as in the timed
-//! runs, or the lines that the run throws out would count as its writes. Refusal is a normal state: it
-//! leaves a warning, and all else stands.
+//! time is one of a counted run. Refusal is a normal state: it leaves a warning, and all else stands.
+//!
+//! Sampled runs come from where the traced ones came, straight from the write that empties L2, since their series
+//! stand beside the spans of those. After a read of as much, configuration 6 of PAT ends 5 µs earlier on an H200: the run
+//! need not write back what the write left in L2. What is counted follows such a read, or those lines would count as the
+//! plan's writes.
 
 use std::time::{Duration, Instant};
 
 use cupti::clock::{self, Mark};
 use cupti::{CuptiError, GpuTime, Quantity, Sampling, Series, Session};
-use kernels::{Call, Compiler, DeviceBuffer, Gpu, KernelError, Pulses, Stamps, Stream, Sweep};
+use kernels::{Call, Compiler, DeviceBuffer, Gpu, KernelError, Pulses, Stamps, Stream, Sweep, Turns};
 
 use crate::backend::cuda::fold::{Kind, Stretch, fold, within};
 use crate::cancel::Cancel;
@@ -54,7 +57,7 @@ pub(super) struct Rig<'a> {
     pub(super) gpu: &'a Gpu,
     pub(super) compiler: &'a Compiler,
     pub(super) stream: &'a Stream,
-    /// Read before each run where L2 is to be cold.
+    /// Read or written before each run where L2 is to be cold.
     pub(super) flush: Option<&'a DeviceBuffer>,
     /// Step of the GPU's timer.
     pub(super) clock_step: Nanos,
@@ -101,6 +104,27 @@ impl Rig<'_> {
             Err(Failed::Other(error)) => return Err(error),
         }
         Ok(all)
+    }
+
+    /// Queues a run like the traced ones, between its stamps. The GPU idles for two intervals before it, so that no sample
+    /// of the run holds anything of what emptied L2.
+    fn sampled_run(
+        &self,
+        (turns, stamps, pulses): (&Turns, &Stamps, &Pulses),
+        (run, interval): (usize, Duration),
+        call: &Call,
+    ) -> std::result::Result<(), KernelError> {
+        call.launch(self.stream)?;
+        // The write, the wait and the stamp come between.
+        turns.align(u32::from(self.flush.is_some()) + 2, self.stream)?;
+        if let Some(buffer) = self.flush {
+            buffer.fill(run as u8, self.stream)?;
+        }
+        pulses.wait(2 * PULSES, 2 * interval.as_nanos() as u64, self.stream)?;
+        stamps.stamp(2 * run, self.stream)?;
+        call.launch(self.stream)?;
+        stamps.stamp(2 * run + 1, self.stream)?;
+        self.stream.synchronize()
     }
 
     /// Brings L2 into the state to count from: without the inputs, or as a run leaves it.
@@ -172,19 +196,16 @@ impl Rig<'_> {
     ) -> std::result::Result<Option<(Vec<CounterSeries>, Sampled)>, CuptiError> {
         let interval = Duration::from_micros(interval);
         let launch = |e: KernelError| CuptiError::Launch(e.into());
-        let sweep = Sweep::new(self.gpu, self.compiler).map_err(launch)?;
-        let pulses = Pulses::new(self.gpu, self.compiler, 2 * PULSES).map_err(launch)?;
+        let turns = Turns::new(self.gpu).map_err(launch)?;
+        // The one place more is for the waits before runs.
+        let pulses = Pulses::new(self.gpu, self.compiler, 2 * PULSES + 1).map_err(launch)?;
         let stamps = Stamps::new(self.gpu, self.compiler, 2 * repeats as usize).map_err(launch)?;
         let sampling = Sampling { interval, max_samples: SAMPLES.0, ..Sampling::default() };
         let series = session.sample(&Quantity::SAMPLED, &sampling, || {
             self.pulse(&pulses, 0, interval)?;
             for run in 0..repeats as usize {
-                self.before(&sweep, call)?;
                 pause(interval);
-                stamps.stamp(2 * run, self.stream)?;
-                call.launch(self.stream)?;
-                stamps.stamp(2 * run + 1, self.stream)?;
-                self.stream.synchronize()?;
+                self.sampled_run((&turns, &stamps, &pulses), (run, interval), call)?;
                 pause(interval);
             }
             self.pulse(&pulses, PULSES, interval)
@@ -193,6 +214,7 @@ impl Rig<'_> {
             .read()
             .map_err(launch)?
             .into_iter()
+            .take(2 * PULSES)
             .map(|(start, end)| Mark { start: GpuTime(start), end: GpuTime(end) })
             .collect();
         let runs: Vec<(u64, u64)> =
@@ -256,11 +278,11 @@ impl Rig<'_> {
 
 /// Interval in µs and number of runs: enough samples of a run, no more in all than there is room for.
 ///
-/// Worked: runs of 50 µs are sampled eight times, 8 · 300 + 3,000 = 5,400 µs, and 8,192 · 0.65 = 5,324
-/// samples are planned for, so the interval is 2 µs. Runs of 150 µs: three, 4,200 µs, 1 µs.
+/// Worked: runs of 50 µs are sampled eight times, each behind one that is not, 8 · 350 + 3,000 = 5,800 µs, and
+/// 8,192 · 0.65 = 5,324 samples are planned for, so the interval is 2 µs. Runs of 150 µs: three, 4,650 µs, 1 µs.
 fn pace(micros: f64) -> (u64, u32) {
     let repeats = ((ENOUGH_MICROS / micros.max(1.0)).ceil() as u32).clamp(REPEATS.0, REPEATS.1);
-    let all = f64::from(repeats) * (micros + AROUND_RUN) + AROUND_ALL;
+    let all = f64::from(repeats) * (2.0 * micros + AROUND_RUN) + AROUND_ALL;
     let room = SAMPLES.0 as f64 * SAMPLES.1;
     let fits = INTERVALS.into_iter().find(|interval| all / *interval as f64 <= room);
     (fits.unwrap_or(INTERVALS[INTERVALS.len() - 1]), repeats)
