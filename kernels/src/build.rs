@@ -11,7 +11,7 @@ use crate::lists::{
     entries, heads_per_item, items, merge_rows, one_each, owners, pack_queries, prefill_items, queued_prefill_items,
     spread,
 };
-use crate::marks::Readers;
+use crate::marks::{Marks, Readers};
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
 use crate::plan::{
     CtaRoles, DecodeShape, HybridWork, Launch, MASK_TOKENS, MergeRows, PackTask, PlanArrays, Tile, Work,
@@ -64,8 +64,7 @@ pub(crate) struct Builder<'a> {
     owners: Vec<PackQuery>,
     /// Of each query of each pack, in the plan's order.
     pack_queries: Vec<PackQuery>,
-    /// Of each pack, whether its KV is to leave L2 first.
-    marked: Vec<bool>,
+    marks: Marks,
     /// As decode kernels read them.
     block_ids: Cow<'a, [u32]>,
     query_index: u64,
@@ -85,7 +84,7 @@ impl<'a> Builder<'a> {
         let owners = owners(plan);
         let pack_queries = pack_queries(plan, &owners);
         let readers = Readers::of(plan, shape);
-        let marked = readers.marked_packs(plan, &pack_queries);
+        let marks = readers.marks(plan, &pack_queries);
         let bulk = gpu.arch().bulk_copies() && shape.copies(DecodeShape::BULK_BLOCK) == Copies::Bulk;
         let block_ids = readers.marked_blocks(plan, bulk);
         let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
@@ -127,7 +126,7 @@ impl<'a> Builder<'a> {
             decode,
             owners,
             pack_queries,
-            marked,
+            marks,
             block_ids,
             query_index,
             merges: 0,
@@ -175,9 +174,10 @@ impl<'a> Builder<'a> {
     fn packs(&mut self, packs: &[u32], pack_fastest: bool) -> Result<Ready, KernelError> {
         let tile = packs.first().and_then(|pack| self.plan.tiles.get(self.plan.packs[*pack as usize].tile as usize));
         let tiles: Vec<Tile> = tile.copied().into_iter().collect();
-        let items = one_each(self.plan, packs, &self.marked, self.shape.kv_heads, pack_fastest);
+        let mut items = one_each(self.plan, packs, self.marks.of_packs(), self.shape.kv_heads, pack_fastest);
         let grid = items.len() as u32;
         let (spec, function) = self.decode_kernel(&tiles, (false, false), Folds::Never)?;
+        self.marks.spare_first(&mut items, self.gpu.info().sms * function.ctas_per_sm()?.max(1));
         self.decode(&spec, function, &items, grid)
     }
 
@@ -193,8 +193,9 @@ impl<'a> Builder<'a> {
         let heads =
             |tokens: u32, together: u32| heads_per_item(tokens, packs.len(), lanes, kv_heads, wanted).max(together);
         let number = |tile: u32| used.iter().position(|own| *own == tile as usize).unwrap_or(0) as u32;
-        let items = items(plan, (packs, &self.marked), kv_heads, number, heads);
-        let items = if launch.beside { items } else { self.spread_over_gpcs(items, self.sms(launch.sms), lanes) };
+        let items = items(plan, (packs, self.marks.of_packs()), kv_heads, number, heads);
+        let mut items = if launch.beside { items } else { self.spread_over_gpcs(items, self.sms(launch.sms), lanes) };
+        self.marks.spare_first(&mut items, lanes);
         let grid = (items.len() as u32).min(lanes);
         self.decode(&spec, function, &items, grid)
     }
@@ -395,7 +396,7 @@ impl<'a> Builder<'a> {
         let function = gpu.load(&self.compiler.hybrid(&spec)?)?;
         let bulk = spec.bulk_copies();
         let tasks = prefill_items(plan, &hybrid.tasks);
-        let packs = items(plan, (&hybrid.packs, &self.marked), shape.kv_heads, |_| 0, |_, _| hybrid.heads);
+        let packs = items(plan, (&hybrid.packs, self.marks.of_packs()), shape.kv_heads, |_| 0, |_, _| hybrid.heads);
         let prefill = self.prefill_params(&tasks, 0, bulk.then(|| spec.box_tokens(shape.block_size)))?;
         let decode = self.decode_params(&[spec.tile], bulk, &packs)?;
         let (prefill_items, decode_items) = (tasks.len() as u32 * shape.q_heads, packs.len() as u32);

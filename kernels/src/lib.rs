@@ -40,7 +40,7 @@ pub use compile::{CompileEvent, CompiledKernel, Compiler, Resources, nvrtc_versi
 pub use error::KernelError;
 pub use gpu::{DeviceBuffer, DeviceValue, Gpu, GpuInfo};
 pub use limits::{Sweep, Values, fill_random, fill_random_part, mma_rate, random_value, read_time};
-pub use marks::{MARKED_BYTES, SHORT_BYTES};
+pub use marks::{MARKED_BYTES, READ_AGAIN};
 pub use params::{ClockReading, TraceRecord};
 pub use places::Places;
 pub use plan::{

@@ -14,11 +14,14 @@ pub(crate) struct Item {
     pub(crate) tile: u32,
     pub(crate) head_begin: u16,
     pub(crate) head_count: u16,
-    /// Bit 0: its KV is to leave L2 first; from bit 1 on [`Item::masked`].
+    /// [`Item::MARKED`]; from bit 1 on [`Item::masked`].
     pub(crate) marked: u32,
 }
 
 impl Item {
+    /// Bit of `marked` of an item whose KV is to leave L2 first.
+    pub(crate) const MARKED: u32 = 1;
+
     /// Bits of `marked` for masks that begin at this entry of the list, and of which some leave `gaps`: tokens that no
     /// query sees.
     pub(crate) fn masked(begin: u32, gaps: bool) -> u32 {

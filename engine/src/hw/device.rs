@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -203,24 +204,28 @@ pub struct WorkerTimes {
     pub first_bytes_per_s: u64,
 }
 
-/// KV that leaves L2 first because no other pack reads it: it takes the place of its like, and little of what L2 held
-/// before has to go back to HBM for it. Where there are partials to be kept, packs of few rows mark that are short or read what
-/// others read too; where the whole plan reads little, all that read alone.
+/// KV that leaves L2 first because no other pack reads it, or because partials are to stay: it takes the place of its like, and
+/// little of what L2 held before has to go back to HBM for it. In plans that read more than `kv_bytes`, and little of it again,
+/// the tasks that begin with the run do not mark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarkedReads {
-    /// KV bytes in HBM up to which all packs of a plan mark.
+    /// KV bytes in HBM up to which a plan reads little.
     pub kv_bytes: Bytes,
-    /// KV bytes of a KV head up to which a pack is short. Files from before it was named have that of the kernels.
-    #[serde(default = "short_bytes")]
-    pub short_bytes: Bytes,
+    /// How many times its KV in HBM a plan reads that reads much again. Files from before it was named have that of the
+    /// kernels.
+    #[serde(default = "read_again")]
+    pub read_again: f64,
     /// Part of `sim.cold_write_back` that goes back nevertheless.
     pub written_back: f64,
+    /// Of files from a time when it counted how long a pack is; nothing reads it.
+    #[serde(default, skip_serializing, rename = "short_bytes")]
+    pub outdated: IgnoredAny,
 }
 
-/// What is short for packscope's kernels.
-fn short_bytes() -> Bytes {
-    Bytes(256 << 10)
+/// What is much for packscope's kernels.
+fn read_again() -> f64 {
+    1.3
 }
 
 /// What a worker of a persistent kernel takes from the queue at once, where there are more than `tasks_per_lane` tasks

@@ -220,9 +220,9 @@ impl List {
         if let Some(items) = queue_items {
             self.inside("queue_items.", |list| list.queue_items(items));
         }
-        if let Some(MarkedReads { kv_bytes, short_bytes, written_back }) = marked_reads {
+        if let Some(MarkedReads { kv_bytes, read_again, written_back, outdated: _ }) = marked_reads {
             self.bytes("marked_reads.kv_bytes", *kv_bytes, 0..=1 << 40);
-            self.bytes("marked_reads.short_bytes", *short_bytes, 0..=1 << 40);
+            self.part("marked_reads.read_again", *read_again, 1.0..=1e6);
             self.part("marked_reads.written_back", *written_back, 0.0..=1.0);
         }
         if let Some(kernel) = merge_kernel {

@@ -82,18 +82,20 @@ mod tests {
         assert_eq!(kernels(h100), kernels(h200));
         assert_eq!((h100.merge_kernel, h100.queue_items), (h200.merge_kernel, h200.queue_items));
         assert_eq!(h100.prefill_kernel, h200.prefill_kernel);
-        let marked = |of: &Device| of.marked_reads.map(|marks| (marks.kv_bytes.0, marks.short_bytes.0));
+        let marked = |of: &Device| of.marked_reads.map(|marks| (marks.kv_bytes.0, marks.read_again));
         assert_eq!(marked(h100), marked(h200));
         #[cfg(feature = "cuda")]
-        assert_eq!(marked(h100), Some((kernels::MARKED_BYTES, kernels::SHORT_BYTES)));
+        assert_eq!(marked(h100), Some((kernels::MARKED_BYTES, kernels::READ_AGAIN)));
     }
 
     #[test]
-    fn a_file_from_before_packs_were_short_is_read() {
+    fn files_from_before_reading_again_counted_are_read() {
         let (_, text) = FILES.iter().find(|(key, _)| *key == "h200-sxm").unwrap();
-        let before = text.replace("short_bytes: 262144, ", "");
-        assert_ne!(before, *text);
-        assert_eq!(from_ron(&before).unwrap(), from_ron(text).unwrap());
+        for earlier in ["", "short_bytes: 262144, "] {
+            let before = text.replace("read_again: 1.3, ", earlier);
+            assert_ne!(before, *text);
+            assert_eq!(from_ron(&before).unwrap(), from_ron(text).unwrap());
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::plan::LaunchPlan;
 use crate::tile::BULK_BLOCK;
 use crate::units::Tokens;
 
-/// The part of what comes from HBM that is marked, of a plan whose KV is `unique` tokens. Which packs are alike is asked for
-/// where some may be.
+/// The part of what comes from HBM that is marked so that what L2 held stays there, of a plan whose KV is `unique` tokens:
+/// nothing where the first tasks do not mark. Which packs are alike is asked for where some may be.
 pub(super) fn part<A: Borrow<Alike>>(
     model: &CostModel<'_>,
     plan: &LaunchPlan,
@@ -20,15 +20,13 @@ pub(super) fn part<A: Borrow<Alike>>(
     let Some(marks) = model.device.marked_reads.filter(|_| plan.shape.block_size >= BULK_BLOCK) else {
         return 0.0;
     };
-    let token_bytes = plan.shape.kv_bytes_per_token().as_f64();
-    let in_hbm = unique.as_f64() * token_bytes;
-    let short =
-        |tokens: Tokens| tokens.as_f64() * token_bytes / f64::from(plan.shape.kv_heads) <= marks.short_bytes.as_f64();
+    let in_hbm = unique.as_f64() * plan.shape.kv_bytes_per_token().as_f64();
     let reads_little = in_hbm <= marks.kv_bytes.as_f64();
-    let has_partials = plan.merge.merged_queries().next().is_some() || !plan.merge.rounds.is_empty();
-    if !reads_little && !has_partials {
+    let read: u64 = plan.packs.iter().map(|pack| pack.tokens.0).sum();
+    if !reads_little && (read as f64) < marks.read_again * unique.as_f64() {
         return 0.0;
     }
+    let has_partials = plan.merge.merged_queries().next().is_some() || !plan.merge.rounds.is_empty();
     let alike = alike();
     let (mut marked, mut all) = (0.0, 0.0);
     for launch in &plan.launches {
@@ -37,9 +35,8 @@ pub(super) fn part<A: Borrow<Alike>>(
             let (pack, class) = (plan.pack(*at), alike.borrow().class(*at));
             let from_hbm = pack.tokens.as_f64() * class.unique;
             let few_rows = pack.tile.m <= 16 && pack.tile.n == 16;
-            let makes_room = has_partials && few_rows && (short(pack.tokens) || !class.once);
             all += from_hbm;
-            if kernels && (makes_room || (class.once && reads_little)) {
+            if kernels && (class.once || (has_partials && few_rows)) {
                 marked += from_hbm;
             } else if kernels && reads_little && pack.is_subtree(plan.shape.block_size) {
                 // What lies below no other pack reads; what is shared is not marked.
