@@ -6,6 +6,7 @@
 #include "masks.cuh"
 #include "tall.cuh"
 #include "warpgroup.cuh"
+#include "watch.cuh"
 
 struct Consumer {
     const DecodeParams& p;
@@ -370,5 +371,8 @@ struct Consumer {
             __syncwarp();
             if (kWideTiles >> tile & 1 || threadIdx.x == 0) span.end(p, shared.scratch.tasks[threadIdx.x >> 5]);
         }
+#if PS_FUSED && !PS_BESIDE
+        if (p.num_watched > 0) watch(p, shared);
+#endif
     }
 };

@@ -1,7 +1,7 @@
 // Where a task's rows go: straight to the output when a query has one partial, to their slots
 // otherwise. In the fused kernel a task that completes a query joins the other partials to its own
 // rows (fold.cuh) and goes straight to the output too; what turns out to be complete only when a
-// task has ended is merged from memory by that task, the last to arrive.
+// task has ended is merged from memory by that task, the last to arrive, or by CTAs that have no more tasks (watch.cuh).
 #pragma once
 #include "decode.cuh"
 #include "merge.cuh"
@@ -143,6 +143,11 @@ __device__ __forceinline__ u32 count_arrival(u32* p, u32 rows) {
     u32 r;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(rows) : "memory");
     return r;
+}
+
+// The same, where nobody waits for the answer.
+__device__ __forceinline__ void tell_arrival(u32* p, u32 rows) {
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(rows) : "memory");
 }
 
 // Heads of the group whose rows a unit holds of query `nth` of its list.
@@ -289,7 +294,11 @@ __device__ __forceinline__ Completed finish_rows(const DecodeParams& p, RowState
     if (count > 1) {
         const UnitHeads heads(p, at, queries.thread);
         const u32 rows = heads.end - heads.begin;
-        last = count_arrival(queries.arrivals(p), rows) + rows == group_times(p, count);
+        if (count & kWatched) {
+            tell_arrival(queries.arrivals(p), rows);
+        } else {
+            last = count_arrival(queries.arrivals(p), rows) + rows == group_times(p, count);
+        }
     }
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;

@@ -37,9 +37,12 @@ struct alignas(16) PackQuery {
     u32 query;
     u32 slot;
     u32 first;
-    u32 count;
+    u32 count;  // with kWatched
 };
 static_assert(sizeof(PackQuery) == 16, "PackQuery is 16 bytes");
+// Bit of `count`: CTAs that have no more tasks merge the query (watch.cuh).
+static constexpr u32 kWatched = 1u << 27;
+
 
 // An item with what a CTA needs to begin it: one step to memory brings all.
 struct alignas(16) Entry {
@@ -87,12 +90,16 @@ struct alignas(64) DecodeParams {
     u32 trace_capacity;        // records that fit
     u32 group_by;              // for kernels of any group 65,536 over it, rounded up, for the others its log2
     const u64* masks;          // for each tile of a pack that has them what each query sees, and some query
+    const PackQuery* watched;  // queries that CTAs without tasks merge (watch.cuh)
+    u32 num_watched;
+    u32 watch_trace;           // place of the first record of those merges: query by query, head by head
 };
 static_assert(sizeof(DecodeParams) == 704, "DecodeParams is 704 bytes");
 PS_ASSERT_OFFSET(DecodeParams, queries, 512);
 PS_ASSERT_OFFSET(DecodeParams, stride_block, 616);
 PS_ASSERT_OFFSET(DecodeParams, num_items, 640);
 PS_ASSERT_OFFSET(DecodeParams, masks, 680);
+PS_ASSERT_OFFSET(DecodeParams, num_watched, 696);
 
 // Query heads of a KV head, in a register. Groups that are a power of two up to 16 have kernels of their own: products
 // in the place of shifts take registers that the largest tiles have not.

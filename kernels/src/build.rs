@@ -18,6 +18,7 @@ use crate::plan::{
 };
 use crate::spec::{Copies, Folds, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
 use crate::trace::TraceBuffer;
+use crate::watch::watch;
 
 /// Tasks per CTA of a queue from which on they look as they are claimed for what they complete. On an H200 the trees of
 /// PAT's Figure 10 with 2.4 to 4.9 tasks per CTA take 2 to 7 % less without, and those with 6.8 and more 7 to 25 % more.
@@ -31,6 +32,24 @@ const SPREAD_BYTES: u64 = 2 << 20;
 
 /// CTAs of a persistent kernel on an SM, nearly always.
 const USUAL_RESIDENCY: u32 = 2;
+
+/// Tasks of these packs.
+fn tasks_of(plan: &PlanArrays<'_>, shape: &DecodeShape, packs: &[u32]) -> u32 {
+    let tile = |pack: &u32| plan.tiles.get(plan.packs[*pack as usize].tile as usize);
+    packs.iter().map(|pack| shape.kv_heads.div_ceil(tile(pack).map_or(1, Tile::heads_together))).sum()
+}
+
+/// Whether so many tasks are few for CTAs on so many SMs.
+fn are_few(tasks: u32, sms: u32) -> bool {
+    tasks < FOLD_TASKS * USUAL_RESIDENCY * sms
+}
+
+/// The tasks of a plan that is one queue with few of them.
+fn short_queue(plan: &PlanArrays<'_>, shape: &DecodeShape, sms: u32) -> Option<u32> {
+    let [Launch { work: Work::Queue(packs), beside: false, .. }] = plan.launches else { return None };
+    let tasks = tasks_of(plan, shape, packs);
+    are_few(tasks, sms).then_some(tasks)
+}
 
 /// What all launches of a call read and write.
 #[derive(Debug)]
@@ -65,6 +84,8 @@ pub(crate) struct Builder<'a> {
     /// Of each query of each pack, in the plan's order.
     pack_queries: Vec<PackQuery>,
     marks: Marks,
+    /// Queries that CTAs without tasks may merge.
+    pub(crate) watched: Vec<u32>,
     /// As decode kernels read them.
     block_ids: Cow<'a, [u32]>,
     query_index: u64,
@@ -82,9 +103,12 @@ impl<'a> Builder<'a> {
         options: &'a CallOptions,
     ) -> Result<Self, KernelError> {
         let owners = owners(plan);
-        let pack_queries = pack_queries(plan, &owners);
+        let mut pack_queries = pack_queries(plan, &owners);
         let readers = Readers::of(plan, shape);
         let marks = readers.marks(plan, &pack_queries);
+        let sms = gpu.info().sms;
+        let watched = short_queue(plan, shape, sms)
+            .map_or_else(Vec::new, |tasks| watch(plan, shape, &mut pack_queries, (tasks, USUAL_RESIDENCY * sms)));
         let bulk = gpu.arch().bulk_copies() && shape.copies(DecodeShape::BULK_BLOCK) == Copies::Bulk;
         let block_ids = readers.marked_blocks(plan, bulk);
         let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
@@ -102,6 +126,9 @@ impl<'a> Builder<'a> {
             pack_queries: shared.keep(gpu.upload(&pack_queries)?),
             block_ids: shared.keep(gpu.upload(&block_ids)?),
             masks: shared.keep(gpu.upload(plan.masks)?),
+            num_watched: watched.len() as u32,
+            watched: shared.keep(gpu.upload(&watched)?),
+            watch_trace: plan.watch_places(shape),
             arrivals: shared.keep(gpu.upload(&vec![0_u32; (plan.num_queries * shape.kv_heads) as usize])?),
             stride_block,
             stride_head,
@@ -127,6 +154,7 @@ impl<'a> Builder<'a> {
             owners,
             pack_queries,
             marks,
+            watched: watched.iter().map(|query| query.query).collect(),
             block_ids,
             query_index,
             merges: 0,
@@ -213,10 +241,8 @@ impl<'a> Builder<'a> {
         if self.options.deterministic {
             return Folds::Never;
         }
-        let tile = |pack: &u32| self.plan.tiles.get(self.plan.packs[*pack as usize].tile as usize);
-        let tasks = packs.iter().map(|pack| self.shape.kv_heads.div_ceil(tile(pack).map_or(1, Tile::heads_together)));
-        let many = tasks.sum::<u32>() >= FOLD_TASKS * USUAL_RESIDENCY * self.sms(launch.sms);
-        if many { Folds::AsClaimed } else { Folds::AtEnd }
+        let tasks = tasks_of(self.plan, self.shape, packs);
+        if are_few(tasks, self.sms(launch.sms)) { Folds::AtEnd } else { Folds::AsClaimed }
     }
 
     /// The decode kernel for these tiles, loaded.

@@ -122,6 +122,7 @@ pub struct Call {
     trace: TraceBuffer,
     rows: usize,
     values: usize,
+    watched: Vec<u32>,
     shared: Shared,
 }
 
@@ -152,7 +153,7 @@ impl Call {
         let mut builder = Builder::new(gpu, compiler, shape, cache, plan, options)?;
         builder.writes_to(queries, (&out, &out_lse), &trace);
         let launches = plan.launches.iter().map(|launch| builder.launch(launch)).collect::<Result<Vec<_>, _>>()?;
-        let shared = builder.shared;
+        let (watched, shared) = (builder.watched, builder.shared);
         check_room(gpu, plan.launches, &launches)?;
         let (places, joins) = places(plan.launches);
         let events = places.iter().filter_map(|place| place.event).map(|_| gpu.event());
@@ -162,7 +163,7 @@ impl Call {
         let fork = if streams.is_empty() { None } else { Some(gpu.event()?) };
         // Copies from pageable memory may still be on their way, and streams do not wait for them.
         gpu.synchronize()?;
-        Ok(Self { launches, places, streams, fork, events, joins, out, out_lse, trace, rows, values, shared })
+        Ok(Self { launches, places, streams, fork, events, joins, out, out_lse, trace, rows, values, watched, shared })
     }
 
     /// Queues the whole call on `stream` and returns; the work before it on `stream` comes first.
@@ -220,6 +221,11 @@ impl Call {
     /// tasks, and the records lost because the buffer had no place for them.
     pub fn trace(&self) -> Result<(Vec<TraceRecord>, u32), KernelError> {
         self.trace.read()
+    }
+
+    /// The queries that CTAs without tasks may merge: record `query at this place * kv_heads + KV head` of merge launch 0.
+    pub fn watched(&self) -> &[u32] {
+        &self.watched
     }
 
     /// The kernels of this call, launch by launch.

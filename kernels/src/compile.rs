@@ -16,7 +16,7 @@ use crate::spec::{Arch, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 29] = [
+const HEADERS: [(&str, &str); 30] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -45,6 +45,7 @@ const HEADERS: [(&str, &str); 29] = [
     ("token_copies.cuh", include_str!("../cuda/token_copies.cuh")),
     ("trace.cuh", include_str!("../cuda/trace.cuh")),
     ("warpgroup.cuh", include_str!("../cuda/warpgroup.cuh")),
+    ("watch.cuh", include_str!("../cuda/watch.cuh")),
     ("wgmma.cuh", include_str!("../cuda/wgmma.cuh")),
 ];
 const DECODE: &str = include_str!("../cuda/decode_kernel.cu");

@@ -31,6 +31,7 @@ mod stop;
 mod stream;
 mod timing;
 mod trace;
+mod watch;
 
 pub use cache::{KvCache, KvLayout};
 pub use call::{Call, CallOptions, KernelInfo};

@@ -37,7 +37,13 @@ pub(crate) struct PackQuery {
     pub(crate) query: u32,
     pub(crate) slot: u32,
     pub(crate) first: u32,
+    /// With [`PackQuery::WATCHED`].
     pub(crate) count: u32,
+}
+
+impl PackQuery {
+    /// Bit of `count` of a query that CTAs without tasks merge.
+    pub(crate) const WATCHED: u32 = 1 << 27;
 }
 
 /// An item with what a CTA needs to begin it: the blocks of its first boxes and the first of its queries.
@@ -93,6 +99,9 @@ pub(crate) struct DecodeParams {
     pub(crate) trace_capacity: u32,
     pub(crate) group_by: u32,
     pub(crate) masks: u64,
+    pub(crate) watched: u64,
+    pub(crate) num_watched: u32,
+    pub(crate) watch_trace: u32,
 }
 
 /// One row of a merge: partials of one query, joined in order.

@@ -413,8 +413,15 @@ impl PlanArrays<'_> {
         self.num_queries + self.prefill_rows
     }
 
-    /// Places of the trace: one a (pack, KV head), then one a merged row, then one a (prefill task, query head).
+    /// Places of the trace: one a (pack, KV head), then one a merged row, then one a (prefill task, query head), then one for
+    /// each KV head of the queries that CTAs without tasks may merge.
     pub fn trace_places(&self, shape: &DecodeShape) -> u32 {
+        let watched = if self.launches.iter().any(Launch::is_queue) { self.num_queries * shape.kv_heads } else { 0 };
+        self.watch_places(shape) + watched
+    }
+
+    /// Place of the first record of a merge by a CTA without tasks.
+    pub(crate) fn watch_places(&self, shape: &DecodeShape) -> u32 {
         self.merge_places(shape)
             + self.launches.iter().map(Launch::merge_rows).sum::<u32>()
             + self.tasks.len() as u32 * shape.q_heads
@@ -427,6 +434,10 @@ impl PlanArrays<'_> {
 }
 
 impl Launch {
+    fn is_queue(&self) -> bool {
+        matches!(self.work, Work::Queue(_))
+    }
+
     /// Its merge, if it is one.
     pub(crate) fn merge(&self) -> Option<&MergeRows> {
         if let Work::Merge(rows) = &self.work { Some(rows) } else { None }

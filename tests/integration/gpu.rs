@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use engine::cancel::Cancel;
 use engine::capture;
 use engine::error::Error;
-use engine::plan::Strategy as LaunchStrategy;
+use engine::plan::{CtaRole, Strategy as LaunchStrategy};
 use engine::session::{PlanOptions, Planned, RunOptions, Runner, plan_spec};
 use engine::workload::{AttentionShape, BatchSpec, Dtype};
 use proptest::prelude::*;
@@ -247,6 +247,29 @@ fn serial_streams_and_fused_give_captures_that_keep_every_rule_at_full_size() {
             }
         }
     }
+}
+
+/// Long shared runs in many pieces, with few requests: CTAs that have no more tasks merge (`watch.cuh`). With groups of every
+/// size, a query's partials are merged by one warp or by four, in one part or in several; in one wave, and in more.
+#[test]
+fn merges_by_ctas_without_tasks_come_out_right_and_are_in_the_trace() {
+    let Some(mut runner) = gpu("merges by CTAs without tasks") else { return };
+    let mut merges = 0;
+    for (group, kv_heads) in (1..=16).zip([8, 4, 8, 8, 4, 8, 4, 8, 2, 4, 2, 4, 1, 2, 8, 4]) {
+        for (requests, shared, own) in [(20, 12_288, 160), (96, 3072, 40)] {
+            let shape = AttentionShape { query_heads: group * kv_heads, kv_heads, ..AttentionShape::default() };
+            let spec = uniform(&[1, requests], &[shared, own], shape);
+            let all: Vec<Planned> = plan(&runner, &spec, "min-time", LaunchStrategy::Fused).into_iter().collect();
+            assert_right(&mut runner, &all, seed());
+            for planned in &all {
+                assert_sound(&mut runner, planned);
+                let run = RunOptions { repeats: 1, ..RunOptions::default() };
+                let capture = runner.run(planned, &run, &Cancel::default()).unwrap();
+                merges += capture.spans.role.iter().filter(|role| **role == CtaRole::Merge).count();
+            }
+        }
+    }
+    assert!(merges > 5_000, "{merges}");
 }
 
 #[test]

@@ -123,8 +123,8 @@ pub struct Span {
     pub role: CtaRole,
     /// Launch of the plan.
     pub launch: u32,
-    /// CTA index in the launch (task index for a persistent one; for a merge by the last arriver,
-    /// the task after which it merged).
+    /// CTA index in the launch (task index for a persistent one; for a merge there, the task of its query after which it came:
+    /// by the same worker where the last to arrive merges, by any where those without tasks do).
     pub cta: u32,
     /// SM it ran on.
     pub sm: u32,

@@ -86,7 +86,7 @@ impl Strategy {
                 "One stream per tile shape, joined before the merge (PAT section 6), and behind them one for prefill: tails overlap."
             }
             Self::Fused => {
-                "One launch for all. Decodes alone: persistent workers take tasks from a queue, and the last to arrive at a query merges it; who that is may hang on little, so the time moves more with order and rates than under the others. With prefill: POD-Attention, where each CTA chooses prefill or decode by a ticket of its SM."
+                "One launch for all. Decodes alone: persistent workers take tasks from a queue, and the last to arrive at a query merges it, or workers that are done do where it has many partials; who is last may hang on little, so the time moves more with order and rates than under the others. With prefill: POD-Attention, where each CTA chooses prefill or decode by a ticket of its SM."
             }
             Self::HFuse => {
                 "Prefill and decode as warps of the same CTAs (HFuse, POD section 3.1): always on one SM together, and each CTA waits for its slower half. Needs both."

@@ -267,13 +267,14 @@ mod tests {
         assert!(taken > GAIN * first && taken < gain * first, "{first} {taken}");
     }
 
-    /// In CTAs of four heads one request has to be cut into so many pieces that their merge takes as long as all else.
+    /// In CTAs of four heads one request has to be cut into so many pieces that their merge takes as long as all else, or half
+    /// as long where CTAs without tasks share it.
     #[test]
     fn one_long_request_is_spread_by_heads_before_it_is_cut() {
         for (tree, query_heads, kv_heads) in [("1_10592", 20, 4), ("2_4320", 40, 8), ("1,3_9792,56", 24, 8)] {
             let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
             let ([first, taken], _) = prices(&parse_tree(tree, shape).unwrap(), Strategy::Fused);
-            assert!(taken < 0.85 * first, "{tree}: {first} {taken}");
+            assert!(taken < 0.88 * first, "{tree}: {first} {taken}");
         }
     }
 

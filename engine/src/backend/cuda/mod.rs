@@ -389,7 +389,7 @@ impl Open {
         }
         runs.sort_by_key(|run| run.0);
         let (_, origin, records, lost) = runs.swap_remove(runs.len() / 2);
-        Ok((trace::spans(job.plan, lowered, &records, origin, self.known.clock_step)?, lost))
+        Ok((trace::spans(job.plan, (lowered, call.watched()), &records, origin, self.known.clock_step)?, lost))
     }
 
     fn provenance(&self, job: &Job<'_>, traced: &Traced) -> Provenance {

@@ -16,7 +16,7 @@ use crate::backend::cuda::clock::{ClockFit, Pair};
 use crate::backend::cuda::lower::{Lowered, TaskOf};
 use crate::capture::{KernelWindow, Span, Spans};
 use crate::error::{Error, Result};
-use crate::plan::{CtaOrder, Launch, LaunchPlan, PrefillWork, Work};
+use crate::plan::{CtaOrder, CtaRole, Launch, LaunchPlan, PrefillWork, Work};
 use crate::units::Nanos;
 
 /// What a traced run gave.
@@ -34,7 +34,7 @@ pub(super) struct Traced {
 /// steps of `step`.
 pub(super) fn spans(
     plan: &LaunchPlan,
-    lowered: &Lowered,
+    (lowered, watched): (&Lowered, &[u32]),
     records: &[TraceRecord],
     origin: u64,
     step: Nanos,
@@ -43,7 +43,9 @@ pub(super) fn spans(
     let pairs: Vec<Pair> = readings.collect();
     let fit = ClockFit::new(&pairs, origin, step.as_f64())
         .ok_or_else(|| Error::Gpu(format!("its trace holds {} records, too few to place in time", records.len())))?;
-    let mut by_cta = gather(plan, lowered, records, &fit)?;
+    let (merges, tasks): (Vec<_>, Vec<_>) = records.iter().partition(|record| is_of_a_watched_query(plan, record));
+    let mut by_cta = gather(plan, lowered, &tasks, &fit)?;
+    by_cta.extend(watched_merges(plan, watched, &merges, &fit)?);
     part_tasks(lowered, &mut by_cta);
     let mut spans: Vec<Span> = by_cta.into_values().collect();
     lanes(&mut spans);
@@ -59,7 +61,7 @@ type Key = (u32, u32);
 fn gather(
     plan: &LaunchPlan,
     lowered: &Lowered,
-    records: &[TraceRecord],
+    records: &[&TraceRecord],
     fit: &ClockFit,
 ) -> Result<BTreeMap<Key, Span>> {
     let places = Places::of(plan);
@@ -72,21 +74,56 @@ fn gather(
         let cta = plan
             .cta_of(of, work)
             .ok_or_else(|| Error::Gpu(format!("its trace has work that launch {launch} has not")))?;
-        let at = |clock| Nanos(fit.nanos(record.sm(), clock).max(0.0).round() as u64);
-        let span = Span {
-            role: plan.role_of(of, cta),
-            launch,
-            cta,
-            sm: record.sm(),
-            slot: record.cta,
-            begin: at(record.begin_clock),
-            first_tile: at(record.first_tile_clock),
-            loop_end: at(record.main_done_clock),
-            end: at(record.end_clock),
-        };
+        let span = span_of(record, (plan.role_of(of, cta), launch, cta), fit);
         by_cta.entry((launch, cta)).and_modify(|whole| join(whole, &span)).or_insert(span);
     }
     Ok(by_cta)
+}
+
+fn span_of(record: &TraceRecord, (role, launch, cta): (CtaRole, u32, u32), fit: &ClockFit) -> Span {
+    let at = |clock| Nanos(fit.nanos(record.sm(), clock).max(0.0).round() as u64);
+    Span {
+        role,
+        launch,
+        cta,
+        sm: record.sm(),
+        slot: record.cta,
+        begin: at(record.begin_clock),
+        first_tile: at(record.first_tile_clock),
+        loop_end: at(record.main_done_clock),
+        end: at(record.end_clock),
+    }
+}
+
+/// Whether a record is of a merge by a CTA without tasks: of a merge where the plan has no launch of one.
+fn is_of_a_watched_query(plan: &LaunchPlan, record: &TraceRecord) -> bool {
+    record.task == TraceRecord::MERGE && !plan.launches.iter().any(|launch| launch.kind.is_merge())
+}
+
+/// The merges by CTAs without tasks. Each has a key of its own behind the tasks, and names the last task of the queue that has
+/// a partial of its query.
+fn watched_merges(
+    plan: &LaunchPlan,
+    watched: &[u32],
+    records: &[&TraceRecord],
+    fit: &ClockFit,
+) -> Result<Vec<(Key, Span)>> {
+    let mut last_of = vec![0; plan.merge.starts.len()];
+    for (place, pack) in (0_u32..).zip(&plan.order) {
+        for query in plan.queries_of(*pack) {
+            last_of[query.at()] = place;
+        }
+    }
+    let heads = plan.shape.kv_heads.max(1);
+    let merge = |record: &&TraceRecord| {
+        let launch = plan.launches.first()?;
+        let query = *watched.get((record.kv_head / heads) as usize)?;
+        let work = plan.decode_work(launch, *last_of.get(query as usize)?, record.kv_head % heads)?;
+        let cta = plan.cta_of(launch, Work::Decode(work))?;
+        Some(((0, u32::MAX - record.kv_head), span_of(record, (CtaRole::Merge, 0, cta), fit)))
+    };
+    let merges: Option<Vec<_>> = records.iter().map(merge).collect();
+    merges.ok_or_else(|| Error::Gpu("its trace names a merge that the plan has not".to_owned()))
 }
 
 /// The launches of packs, prefill tasks and merges.

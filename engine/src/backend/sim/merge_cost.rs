@@ -29,15 +29,15 @@ pub(super) const SPREAD: f64 = 0.07;
 const BEYOND_L2: f64 = 250.0;
 
 /// Rows that a warp computes by itself.
-const ROWS_OF_WARP: u32 = 16;
+pub(super) const ROWS_OF_WARP: u32 = 16;
 /// Warps of a worker that compute.
-const WARPS_OF_WORKER: u32 = 4;
+pub(super) const WARPS_OF_WORKER: u32 = 4;
 
 /// The most rows that a warp of a tile of 64 merges: those of the queries that its own rows belong to, and a query that
 /// lies in two warps is merged whole by the last of them.
 ///
 /// Worked number: of groups of 7 a warp has rows of three queries, so it may merge 21; of groups of 4, its own 16.
-fn merged_by_a_warp(group: u32) -> u32 {
+pub(super) fn merged_by_a_warp(group: u32) -> u32 {
     // Queries of which the tile holds all rows, and of these the ones with rows in a warp.
     let whole = (WARPS_OF_WORKER * ROWS_OF_WARP / group).max(1);
     let queries = |warp: u32| {
@@ -168,11 +168,24 @@ impl CostModel<'_> {
             None => merged.iter().map(|partials| (partial * f64::from(*partials) / MERGE_IN_FLIGHT).max(1.0)).sum(),
         };
         let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
-        let sim = &self.device.sim;
-        let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip(1.0) };
+        let (sim, trip) = (&self.device.sim, self.worker_merge_trip());
         let loaded = (self.device.loaded_latency.as_f64() - sim.idle_latency.as_f64()).max(0.0);
         let trip = Nanos((trip.as_f64() + busy * loaded).round() as u64);
         Self::merging(read, Bytes(written as u64), (trips, trip), hit)
+    }
+
+    /// One trip to L2 of a worker that merges while other lanes are idle.
+    fn worker_merge_trip(&self) -> Nanos {
+        let sim = &self.device.sim;
+        if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip(1.0) }
+    }
+
+    /// A merge of a query of so many partials for a KV head, in so many trips.
+    pub(super) fn merge_in_trips(&self, partials: u32, trips: f64) -> MainLoop {
+        let heads = f64::from(self.shape.kv_heads);
+        let partial = self.shape.partial_bytes_as(PartialForm::Native).as_f64() / heads;
+        let written = Bytes((self.shape.query_bytes().as_f64() / heads) as u64);
+        Self::merging(partial * f64::from(partials), written, (trips, self.worker_merge_trip()), 1.0)
     }
 }
 

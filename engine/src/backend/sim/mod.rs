@@ -27,6 +27,7 @@ mod segments;
 mod series;
 mod share;
 mod tall;
+mod watched;
 
 pub use cost::one_cta_time;
 pub use estimate::{Alike, Kinds, Least, Pricing, estimate, least_of_reading};

@@ -20,12 +20,13 @@ use crate::backend::sim::memory::{Fluid, Pace};
 use crate::backend::sim::runs_on::RunsOn;
 use crate::backend::sim::series::Series;
 use crate::backend::sim::tall::Few;
+use crate::backend::sim::watched::Watched;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, LONGEST_RUN, Span};
 use crate::error::Result;
 use crate::hw::Folds;
 use crate::plan::{CtaRole, Dispatch, LaunchKind, LaunchPlan, PlannedPack};
-use crate::units::{Nanos, PackIdx, QueryIdx};
+use crate::units::{Nanos, PackIdx};
 use crate::workload::{PartialForm, PrefixTree};
 
 /// Events between two looks at the cancel flag.
@@ -131,6 +132,8 @@ pub(super) struct Simulation<'a> {
     missing: Vec<u32>,
     /// When the last of them so far was written.
     arrived: Vec<f64>,
+    /// Queries that CTAs without tasks merge.
+    watched: Watched,
     /// Of each of them the widest pack that has come, where the worst of the last is asked for.
     widest: Vec<last::Widest>,
     outcome: Outcome,
@@ -166,10 +169,11 @@ impl<'a> Simulation<'a> {
             merged,
             written: written(plan),
             few: (0..plan.packs.len()).map(|at| Few::of(plan, tree, PackIdx::from(at))).collect(),
-            arrives: arrives(plan),
+            arrives: merging::arrives(plan),
             stored: vec![0.0; plan.packs.len() * heads],
             pack_of_slot: plan.packs_of_slots(),
             arrived: vec![0.0; missing.len()],
+            watched: Watched::of(plan, &model),
             widest: Vec::new(),
             missing,
             outcome: Outcome {
@@ -481,12 +485,6 @@ impl<'a> Simulation<'a> {
         });
         self.start_dependents(launch, Until::Done, progress.end);
     }
-}
-
-/// Whether queries of each pack have other partials too.
-fn arrives(plan: &LaunchPlan) -> Vec<bool> {
-    let partial = |query: &QueryIdx| plan.merge.of(*query).len() > 1;
-    (0..plan.packs.len()).map(|pack| plan.queries_of(PackIdx(pack as u32)).iter().any(partial)).collect()
 }
 
 /// Bytes that each pack writes, over all heads.

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::backend::sim::cost::CostModel;
 use crate::backend::sim::estimate::kinds::Kinds;
 use crate::backend::sim::merge_cost::SPREAD;
+use crate::backend::sim::watched::Watched;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::units::PackIdx;
 
@@ -59,11 +60,17 @@ pub(super) fn by_last_arrivers(
     };
     // What a whole pack of a kind takes to merge its queries of so many partials.
     let mut known: FxHashMap<(u32, usize), [f64; 2]> = FxHashMap::default();
+    let watched = Watched::of(plan, model);
     for query in plan.merge.merged_queries() {
         let partials = plan.merge.of(query).len();
         let packs = plan.merge.of(query).iter().map(|slot| pack_of_slot[*slot as usize]);
         let Some(last) = arrivals.last(plan, packs) else { continue };
         let kind = kinds.of_pack[last.pack.at()] as usize;
+        if watched.has(query) {
+            let merge = watched.merge(model, partials as u32).map_or(0.0, |merge| merge.time);
+            most[kind] = most[kind].max(last.late + merge);
+            continue;
+        }
         let (end, of_kind, pack) = (arrivals.of_pack[last.pack.at()], &kinds.all[kind], plan.pack(last.pack));
         if folds.joins(partials as u32, pack.heads, last.before, (end - of_kind.alone(), end - of_kind.end)) {
             continue;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::Simulation;
 use crate::backend::sim::cost::MainLoop;
-use crate::plan::LaunchKind;
-use crate::units::QueryIdx;
+use crate::plan::{LaunchKind, LaunchPlan};
+use crate::units::{PackIdx, QueryIdx};
 
 impl Simulation<'_> {
     /// What a CTA of a merge launch does; `None` for a launch of another kind.
@@ -43,4 +43,10 @@ impl Simulation<'_> {
         let held: f64 = slots.iter().flat_map(stamps).map(|stamp| self.l2.keeps(*stamp, now)).sum();
         held / (slots.len() * heads.len()).max(1) as f64
     }
+}
+
+/// Whether queries of each pack have other partials too.
+pub(super) fn arrives(plan: &LaunchPlan) -> Vec<bool> {
+    let partial = |query: &QueryIdx| plan.merge.of(*query).len() > 1;
+    (0..plan.packs.len()).map(|pack| plan.queries_of(PackIdx(pack as u32)).iter().any(partial)).collect()
 }

@@ -48,14 +48,20 @@ impl Simulation<'_> {
         let while_at_work = (span.begin.as_f64(), span.loop_end.as_f64());
         let (mut merged, mut hits) = (Vec::new(), 0.0);
         let mut later: Option<(Widest, u32)> = None;
+        let mut watched = 0;
         for query in self.plan.queries_of(work.pack) {
             let partials = self.plan.merge.of(*query).len() as u32;
             let first = query.at() * heads + work.kv_head as usize;
             let before = merged.len();
+            let is_watched = self.watched.has(*query);
             for at in first..first + work.kv_heads as usize {
                 self.missing[at] -= 1;
                 let joined = folds.joins(partials, work.kv_heads, self.arrived[at], while_at_work);
                 self.arrived[at] = self.now;
+                if is_watched {
+                    watched = watched.max(if self.missing[at] == 0 { partials } else { 0 });
+                    continue;
+                }
                 if self.missing[at] == 0 && partials > 1 && !joined {
                     merged.push(partials);
                 }
@@ -80,6 +86,8 @@ impl Simulation<'_> {
             let (pack, heads) = (self.plan.pack(wider.pack), self.plan.pack(wider.pack).heads.max(1));
             merge(&vec![partials; (pack.queries_len * heads) as usize], (pack.tile, heads), 1.0)
         });
-        own.into_iter().chain(by_wider).max_by(|a, b| a.time.total_cmp(&b.time))
+        // While there are tasks, their merges take nothing from the worker.
+        let by_watchers = (watched > 0 && left == 0).then(|| self.watched.merge(&self.model, watched)).flatten();
+        own.into_iter().chain(by_wider).chain(by_watchers).max_by(|a, b| a.time.total_cmp(&b.time))
     }
 }

@@ -1,0 +1,158 @@
+//! Which queries of a persistent launch CTAs merge that have no more tasks, and what that takes: as `kernels/src/watch.rs` has it.
+//!
+//! ```text
+//! several tasks a CTA   all queries that tasks do not join as they end
+//! one                   those whose last task would merge them in two rounds more than CTAs that share them do
+//! ```
+//!
+//! Their merges are here those of the task that completes them, with the time that sharing CTAs take, and take none where tasks
+//! are left: it is others' that wait for the end.
+
+use crate::backend::sim::cost::{CostModel, MainLoop};
+use crate::backend::sim::merge_cost::{ROWS_OF_WARP, WARPS_OF_WORKER, merged_by_a_warp};
+use crate::hw::MergeKernel;
+use crate::plan::{LaunchPlan, PlannedPack};
+use crate::units::QueryIdx;
+
+/// By so many rounds CTAs that share the merges must need fewer.
+const ROUNDS_LESS: u32 = 2;
+/// Of tasks that begin together one may end last that by its length would do so after this part of the longest.
+const ABOUT_LAST: f64 = 0.95;
+/// Until CTAs see that a query is complete, in trips to L2.
+const SEEN: f64 = 1.0;
+
+/// Which queries are watched.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// Empty where none is.
+    of_query: Vec<bool>,
+    /// Whether all warps of a CTA share a merge.
+    by_ctas: bool,
+    /// How many merges the one has that has the most.
+    turns: u32,
+}
+
+impl Watched {
+    pub(super) fn of(plan: &LaunchPlan, model: &CostModel<'_>) -> Self {
+        let ([launch], Some(kernel)) = (&plan.launches[..], model.device.merge_kernel) else { return Self::default() };
+        let ctas = 2 * model.device.sm_count;
+        // A task has several KV heads, each of which has a number.
+        let tasks_of = |pack| plan.shape.kv_heads.div_ceil(plan.run_of_heads(launch, pack).max(1));
+        let tasks: u32 = plan.packs_of(launch).iter().map(|pack| tasks_of(*pack)).sum();
+        let short = tasks < kernel.fold_tasks.unwrap_or(0).saturating_mul(ctas);
+        let tall = plan.packs.iter().any(|pack| pack.tile.m > 64);
+        if !launch.kind.is_persistent() || !short || tall || plan.merge.max_partials() <= kernel.fold {
+            return Self::default();
+        }
+        let pack_of_slot = plan.packs_of_slots();
+        let packs = |query: QueryIdx| plan.merge.of(query).iter().map(|slot| plan.pack(pack_of_slot[*slot as usize]));
+        let many = |query: &QueryIdx| plan.merge.of(*query).len() as u32 > kernel.fold;
+        let merges = plan.merge.merged_queries().filter(many).count() as u32 * plan.shape.kv_heads;
+        let by_ctas = merges <= ctas.min(tasks);
+        let mut of_query = vec![false; plan.merge.starts.len()];
+        for query in plan.merge.merged_queries().filter(many) {
+            let partials = plan.merge.of(query).len() as u32;
+            let latest = packs(query).map(length).fold(0.0, f64::max);
+            let shared = model.rounds_of_watchers(&kernel, partials, by_ctas) + ROUNDS_LESS;
+            let gains = |pack: &PlannedPack| {
+                length(pack) >= ABOUT_LAST * latest && model.rounds_of_last(&kernel, pack, partials) >= shared
+            };
+            of_query[query.at()] = tasks > ctas || packs(query).any(gains);
+        }
+        let watched = of_query.iter().filter(|watched| **watched).count() as u32 * plan.shape.kv_heads;
+        let at_once = ctas.min(tasks) * if by_ctas { 1 } else { WARPS_OF_WORKER };
+        Self { of_query, by_ctas, turns: watched.div_ceil(at_once.max(1)) }
+    }
+
+    pub(super) fn has(&self, query: QueryIdx) -> bool {
+        self.of_query.get(query.at()).copied().unwrap_or(false)
+    }
+
+    /// The merge of a query of so many partials, from the end of the last task on.
+    pub(super) fn merge(&self, model: &CostModel<'_>, partials: u32) -> Option<MainLoop> {
+        let kernel = model.device.merge_kernel?;
+        let rounds = model.rounds_of_watchers(&kernel, partials, self.by_ctas) * self.turns.max(1);
+        let groups = model.shape.group().div_ceil(kernel.heads.max(1)).max(1);
+        let parts = self.by_ctas && groups < WARPS_OF_WORKER && kernel.worker_trips(partials, model.shape.head_dim) > 1;
+        Some(model.merge_in_trips(partials, SEEN + f64::from(rounds) + if parts { 1.0 } else { 0.0 }))
+    }
+}
+
+/// How long a CTA of a pack takes, for telling which of them ends last: ns on an H200, by what a token takes its tile.
+fn length(pack: &PlannedPack) -> f64 {
+    let of_token = match pack.tile.m {
+        _ if pack.heads > 1 => 50.0,
+        64 => 20.0,
+        32 => 16.0,
+        _ => 12.0,
+    };
+    of_token * pack.tokens.as_f64()
+}
+
+impl CostModel<'_> {
+    /// In how many rounds a pack that is the last of its queries merges them.
+    fn rounds_of_last(&self, kernel: &MergeKernel, pack: &PlannedPack, partials: u32) -> u32 {
+        let (group, rows) = (self.shape.group(), pack.queries_len * self.shape.group());
+        if pack.heads > 1 {
+            self.rounds(kernel, rows.min(ROWS_OF_WARP), 1, partials)
+        } else if pack.tile.m > 2 * ROWS_OF_WARP {
+            self.rounds(kernel, rows.min(merged_by_a_warp(group)), 1, partials)
+        } else {
+            self.rounds(kernel, rows, WARPS_OF_WORKER, partials)
+        }
+    }
+
+    fn rounds_of_watchers(&self, kernel: &MergeKernel, partials: u32, by_ctas: bool) -> u32 {
+        self.rounds(kernel, self.shape.group(), if by_ctas { WARPS_OF_WORKER } else { 1 }, partials)
+    }
+
+    /// Warps that have few rows share the partials of each.
+    fn rounds(&self, kernel: &MergeKernel, rows: u32, warps: u32, partials: u32) -> u32 {
+        let groups = rows.div_ceil(kernel.heads.max(1)).max(1);
+        groups.div_ceil(warps) * kernel.worker_trips(partials.div_ceil((warps / groups).max(1)), self.shape.head_dim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack;
+    use crate::pack::testing::with_input;
+    use crate::plan::{PlanChoice, Strategy, build};
+    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+
+    /// How many queries of a tree are watched under `pat`, and the most partials of one.
+    fn watched(tree: &str, query_heads: u32, kv_heads: u32, device: &str) -> (usize, u32) {
+        let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
+        let batch = parse_tree(tree, shape).unwrap().build().unwrap();
+        let scheduler = pack::find("pat").unwrap();
+        let choice =
+            PlanChoice { scheduler: "pat", strategy: Strategy::Fused, rule: scheduler.tile_rule(), explain: false };
+        with_input(&batch, &PrefixTree::of(&batch), (device, None), |input| {
+            let plan = build(input, &scheduler.pack(input).unwrap(), &choice).unwrap();
+            let model = CostModel { device: input.device, shape: &plan.shape };
+            let watched = Watched::of(&plan, &model);
+            (watched.of_query.iter().filter(|watched| **watched).count(), plan.merge.max_partials())
+        })
+    }
+
+    #[test]
+    fn queries_of_many_partials_are_watched_in_short_queues_of_devices_whose_kernels_are_known() {
+        let (queries, partials) = watched("1,32_16384,128", 32, 8, "h200-sxm");
+        assert!(queries == 32 && partials > 4, "{queries} with {partials}");
+        assert_eq!(watched("1,512_2048,256", 32, 8, "h200-sxm").0, 0, "few partials");
+        assert_eq!(watched("1,1000_16384,128", 64, 32, "h200-sxm").0, 0, "a long queue");
+        assert_eq!(watched("1,32_16384,128", 32, 8, "h100-sxm-pat").0, 0, "no kernel of ours is in its table");
+    }
+
+    #[test]
+    fn rounds_are_those_of_the_kernels() {
+        let shape = AttentionShape { query_heads: 28, kv_heads: 4, ..AttentionShape::default() };
+        let device = crate::hw::find("h200-sxm").unwrap();
+        let (model, kernel) = (CostModel { device, shape: &shape }, device.merge_kernel.unwrap());
+        assert_eq!(model.rounds(&kernel, 16, 1, 17), 12);
+        assert_eq!(model.rounds(&kernel, 21, 1, 11), 12);
+        assert_eq!(model.rounds_of_watchers(&kernel, 25, true), 3, "two warps for each four rows");
+        assert_eq!(model.rounds_of_watchers(&kernel, 25, false), 10);
+    }
+}

@@ -1,0 +1,181 @@
+//! Which queries CTAs merge that have no more tasks (`watch.cuh`), in a short queue.
+//!
+//! ```text
+//! several tasks a CTA   all queries that tasks do not join as they end: merges stay out of the chain of tasks
+//! one                   those whose last task would merge them in two rounds more than CTAs that share them do
+//! rounds                ⌈rows of a warp / 4⌉ · ⌈partials of a warp / 6⌉, a way to L2 and back each
+//! ```
+//!
+//! In a long queue merges lie beside the tiles of other tasks, and partials would have to wait in L2 for its end.
+//!
+//! Worked number: 32 requests over 16,384 shared tokens at 32/8 are packs of 16 queries in 16 pieces. The last of the 17 partials
+//! came from one of these, whose warps merged 16 rows each in 12 rounds: 12 of 51.8 µs on an H200, with 16 CTAs at work.
+
+use crate::params::PackQuery;
+use crate::plan::{DecodeShape, PackTask, PlanArrays, Tile};
+
+/// By so many rounds CTAs that share the merges must need fewer: to see that it is time for one takes about one.
+const ROUNDS_LESS: u32 = 2;
+/// Queries of so many partials are joined by tasks as they end (`kFoldPartials`).
+const FOLDED: u32 = 4;
+/// Rows that a warp merges at once (`kRowsAtOnce`).
+const ROWS: u32 = 4;
+/// Rows that a warp computes of a tile whose rows no warps share.
+const ROWS_OF_WARP: u32 = 16;
+/// Warps that compute, of the tiles that are watched.
+const WARPS: u32 = 4;
+/// Of tasks that begin together one may end last that by its length would do so after this part of the longest.
+const ABOUT_LAST: f64 = 0.95;
+
+/// Marks `queries`, those of all packs one after another, where `tasks` are for so many CTAs; gives those that are watched,
+/// each once.
+pub(crate) fn watch(
+    plan: &PlanArrays<'_>,
+    shape: &DecodeShape,
+    queries: &mut [PackQuery],
+    (tasks, ctas): (u32, u32),
+) -> Vec<PackQuery> {
+    if plan.tiles.contains(&Tile::TALL) {
+        return Vec::new();
+    }
+    let mut latest = vec![0.0; plan.num_queries as usize];
+    for_each(plan, queries, |pack, query| {
+        // Slots of prefill rows belong to no query.
+        if let Some(latest) = latest.get_mut(query.query as usize) {
+            *latest = length(plan, pack).max(*latest);
+        }
+    });
+    let many: u32 = plan.merge_offsets.windows(2).map(|run| u32::from(run[1] - run[0] > FOLDED)).sum();
+    let shared = many * shape.kv_heads <= ctas.min(tasks);
+    let mut watched = vec![None; plan.num_queries as usize];
+    for_each(plan, queries, |pack, query| {
+        let own = query.query as usize;
+        if query.count > FOLDED && own < watched.len() {
+            let may_be_last = length(plan, pack) >= ABOUT_LAST * latest[own];
+            if tasks > ctas || (may_be_last && gains(plan, shape, pack, (query.count, shared))) {
+                watched[own] = Some(*query);
+            }
+        }
+    });
+    for_each(plan, queries, |_, query| {
+        if watched.get(query.query as usize).is_some_and(Option::is_some) {
+            query.count |= PackQuery::WATCHED;
+        }
+    });
+    watched.into_iter().flatten().collect()
+}
+
+fn for_each(plan: &PlanArrays<'_>, queries: &mut [PackQuery], mut with: impl FnMut(&PackTask, &mut PackQuery)) {
+    let mut queries = queries.iter_mut();
+    for pack in plan.packs {
+        queries.by_ref().take(pack.num_queries as usize).for_each(|query| with(pack, query));
+    }
+}
+
+/// Whether a pack that is the last of its queries would merge them in more rounds than CTAs that share them.
+fn gains(plan: &PlanArrays<'_>, shape: &DecodeShape, pack: &PackTask, (partials, shared): (u32, bool)) -> bool {
+    let Some(tile) = plan.tiles.get(pack.tile as usize) else { return false };
+    let own = rounds_of_last(*tile, pack.num_queries * shape.group(), shape, partials);
+    own >= rounds_of_watchers(shape, partials, shared) + ROUNDS_LESS
+}
+
+/// How long a CTA of a pack takes, for telling which of them ends last: ns on an H200, by what a token takes its tile.
+fn length(plan: &PlanArrays<'_>, pack: &PackTask) -> f64 {
+    let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
+    let of_token = match tile {
+        _ if tile.heads_together() > 1 => 50.0,
+        Tile { m: 64, .. } => 20.0,
+        Tile { m: 32, .. } => 16.0,
+        _ => 12.0,
+    };
+    of_token * f64::from(pack.kv_tokens)
+}
+
+/// In how many rounds the last to arrive merges `rows` rows of a KV head, of so many partials each.
+fn rounds_of_last(tile: Tile, rows: u32, shape: &DecodeShape, partials: u32) -> u32 {
+    if tile.heads_together() > 1 {
+        rounds(rows.min(ROWS_OF_WARP), 1, shape, partials)
+    } else if tile.m > 2 * ROWS_OF_WARP {
+        // A query that lies in two warps is merged whole by the last of them.
+        rounds(rows.min(ROWS_OF_WARP.next_multiple_of(shape.group())), 1, shape, partials)
+    } else {
+        rounds(rows, WARPS, shape, partials)
+    }
+}
+
+/// In how many rounds a query is merged for a KV head: by all warps of a CTA where the merges are `shared` by CTAs, else by one.
+fn rounds_of_watchers(shape: &DecodeShape, partials: u32, shared: bool) -> u32 {
+    rounds(shape.group(), if shared { WARPS } else { 1 }, shape, partials)
+}
+
+/// Warps that have few rows share the partials of each.
+fn rounds(rows: u32, warps: u32, shape: &DecodeShape, partials: u32) -> u32 {
+    let groups = rows.div_ceil(ROWS).max(1);
+    // `kMergeBatch`.
+    let at_once = if shape.head_dim > 128 { 3 } else { 6 };
+    groups.div_ceil(warps) * partials.div_ceil((warps / groups).max(1)).div_ceil(at_once)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Dtype;
+
+    const TILES: [Tile; 3] = [Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }, Tile { m: 16, n: 64 }];
+
+    fn shape(group: u32) -> DecodeShape {
+        DecodeShape { q_heads: group, kv_heads: 1, head_dim: 128, dtype: Dtype::F16, block_size: 16, scale: 1.0 }
+    }
+
+    #[test]
+    fn rounds_are_those_of_the_warp_with_the_most_rows() {
+        let of = |tile: usize, queries: u32, group: u32, partials: u32| {
+            rounds_of_last(TILES[tile], queries * group, &shape(group), partials)
+        };
+        assert_eq!(of(0, 16, 4, 17), 12);
+        assert_eq!(of(0, 9, 7, 11), 12, "21 rows of three queries");
+        assert_eq!(of(0, 1, 4, 17), 3);
+        assert_eq!(of(1, 1, 4, 6), 1);
+        assert_eq!(of(1, 1, 7, 25), 10, "a head a warp");
+        assert_eq!(of(2, 1, 4, 16), 1, "four warps with four partials each");
+        assert_eq!(of(2, 1, 16, 16), 3, "four rows a warp");
+        assert_eq!(rounds_of_watchers(&shape(4), 17, true), 1);
+        assert_eq!(rounds_of_watchers(&shape(7), 25, true), 3, "two warps for each four rows");
+        assert_eq!(rounds_of_watchers(&shape(7), 25, false), 10);
+    }
+
+    /// How many of 16 queries are watched that share a pack in so many pieces and have one of their own behind it, of so many
+    /// tokens each; and how many marks there are.
+    fn watched(pieces: u32, (shared, leaf): (u32, u32), tasks_and_ctas: (u32, u32)) -> (usize, usize) {
+        let piece = PackTask { num_queries: 16, tile: 0, kv_tokens: shared, ..PackTask::default() };
+        let leaf = PackTask { num_queries: 1, tile: 1, kv_tokens: leaf, ..PackTask::default() };
+        let packs = [vec![piece; pieces as usize], vec![leaf; 16]].concat();
+        let merge_offsets: Vec<u32> = (0..=16).map(|query| query * (pieces + 1)).collect();
+        let tiles = &TILES;
+        let plan = PlanArrays {
+            packs: &packs,
+            tiles,
+            num_queries: 16,
+            merge_offsets: &merge_offsets,
+            ..PlanArrays::default()
+        };
+        let query = |query| PackQuery { query, count: pieces + 1, ..PackQuery::default() };
+        let mut queries: Vec<PackQuery> = (0..=pieces).flat_map(|_| (0..16).map(query)).collect();
+        let watched = watch(&plan, &shape(4), &mut queries, tasks_and_ctas);
+        assert!(watched.iter().all(|query| query.count == pieces + 1), "what is watched has its own count");
+        (watched.len(), queries.iter().filter(|query| query.count & PackQuery::WATCHED != 0).count())
+    }
+
+    #[test]
+    fn in_one_wave_those_are_watched_whose_last_task_merges_many_rows() {
+        assert_eq!(watched(4, (512, 64), (20, 264)), (16, 80));
+        assert_eq!(watched(4, (512, 512), (20, 264)), (0, 0), "leaves end last, and merge a row a warp");
+        assert_eq!(watched(3, (512, 64), (20, 264)), (0, 0), "tasks join few partials as they end");
+    }
+
+    #[test]
+    fn where_ctas_have_several_tasks_merges_stay_out_of_them() {
+        assert_eq!(watched(4, (512, 512), (300, 264)), (16, 80));
+        assert_eq!(watched(3, (512, 512), (300, 264)), (0, 0));
+    }
+}
