@@ -43,7 +43,6 @@ static_assert(sizeof(PackQuery) == 16, "PackQuery is 16 bytes");
 // Bit of `count`: CTAs that have no more tasks merge the query (watch.cuh).
 static constexpr u32 kWatched = 1u << 27;
 
-
 // An item with what a CTA needs to begin it: one step to memory brings all.
 struct alignas(16) Entry {
     Item item;

@@ -84,7 +84,7 @@ pub(crate) struct Builder<'a> {
     /// Of each query of each pack, in the plan's order.
     pack_queries: Vec<PackQuery>,
     marks: Marks,
-    /// Queries that CTAs without tasks may merge.
+    /// Queries that CTAs without tasks merge.
     pub(crate) watched: Vec<u32>,
     /// As decode kernels read them.
     block_ids: Cow<'a, [u32]>,

@@ -223,7 +223,7 @@ impl Call {
         self.trace.read()
     }
 
-    /// The queries that CTAs without tasks may merge: record `query at this place * kv_heads + KV head` of merge launch 0.
+    /// The queries that CTAs without tasks merge: record `query at this place * kv_heads + KV head` of merge launch 0.
     pub fn watched(&self) -> &[u32] {
         &self.watched
     }

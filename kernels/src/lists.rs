@@ -142,7 +142,7 @@ pub(crate) fn items(
                 tile: tile(pack.tile),
                 head_begin: head as u16,
                 head_count: count.min(kv_heads - head) as u16,
-                marked: u32::from(marked[task as usize]) | masks(plan, pack),
+                marked: if marked[task as usize] { Item::MARKED } else { 0 } | masks(plan, pack),
             });
         }
     }

@@ -414,7 +414,7 @@ impl PlanArrays<'_> {
     }
 
     /// Places of the trace: one a (pack, KV head), then one a merged row, then one a (prefill task, query head), then one for
-    /// each KV head of the queries that CTAs without tasks may merge.
+    /// each KV head of the queries, which CTAs without tasks may merge.
     pub fn trace_places(&self, shape: &DecodeShape) -> u32 {
         let watched = if self.launches.iter().any(Launch::is_queue) { self.num_queries * shape.kv_heads } else { 0 };
         self.watch_places(shape) + watched
