@@ -145,6 +145,9 @@ __device__ __forceinline__ u32 count_arrival(u32* p, u32 rows) {
     return r;
 }
 
+// Whether some queries are merged by CTAs that have no more tasks. Beside prefill there are no registers for the question.
+constexpr bool kWatches = PS_FUSED && !PS_BESIDE;
+
 // The same, where nobody waits for the answer.
 __device__ __forceinline__ void tell_arrival(u32* p, u32 rows) {
     asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(rows) : "memory");
@@ -294,7 +297,7 @@ __device__ __forceinline__ Completed finish_rows(const DecodeParams& p, RowState
     if (count > 1) {
         const UnitHeads heads(p, at, queries.thread);
         const u32 rows = heads.end - heads.begin;
-        if (count & kWatched) {
+        if (kWatches && count & kWatched) {
             tell_arrival(queries.arrivals(p), rows);
         } else {
             last = count_arrival(queries.arrivals(p), rows) + rows == group_times(p, count);

@@ -50,7 +50,13 @@ __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const P
     }
 }
 
-__device__ __forceinline__ void watch(const DecodeParams& p, SharedMemory& shared) {
+// Inlined, it makes crowded kernels with a trace spill.
+#if PS_MIN_CTAS > 2 && PS_ROWS > 16 && PS_TRACE
+#define PS_WATCH __noinline__
+#else
+#define PS_WATCH __forceinline__
+#endif
+__device__ PS_WATCH void watch(const DecodeParams& p, SharedMemory& shared) {
     const MergeTarget to = {(Partial*)p.part_out, p.part_lse, p.out, p.out_lse, p.q_heads};
     const u32 units = p.num_watched * p.kv_heads, warps = units > gridDim.x ? 1 : kWarps;
     const u32 warp = threadIdx.x >> 5, nth = warp & (warps - 1), teams = kWarps / warps;
