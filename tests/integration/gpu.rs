@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::cancel::Cancel;
-use engine::capture;
+use engine::capture::{self, Capture};
 use engine::error::Error;
 use engine::plan::{CtaRole, Strategy as LaunchStrategy};
 use engine::session::{PlanOptions, Planned, RunOptions, Runner, plan_spec};
@@ -210,13 +210,14 @@ fn ragged_forests_in_blocks_of_256_come_out_right_and_their_captures_keep_every_
 }
 
 /// A measured capture keeps every rule, and its bubbles fill what is not busy.
-fn assert_sound(runner: &mut Runner, planned: &Planned) {
+fn assert_sound(runner: &mut Runner, planned: &Planned) -> Capture {
     let run = RunOptions { repeats: 2, ..RunOptions::default() };
     let capture = runner.run(planned, &run, &Cancel::default()).unwrap();
     assert_eq!(capture::verify(&capture), Vec::new(), "{:?}", planned.spec);
     let bubbles = engine::metrics::bubbles(&capture.plan, &capture);
     let idle: u64 = bubbles.bubbles.iter().map(|bubble| bubble.slot_time.0).sum();
     assert_eq!(bubbles.busy_slot.0 + idle, capture.slots() * capture.makespan().0);
+    capture
 }
 
 #[test]
@@ -262,9 +263,7 @@ fn merges_by_ctas_without_tasks_come_out_right_and_are_in_the_trace() {
             let all: Vec<Planned> = plan(&runner, &spec, "min-time", LaunchStrategy::Fused).into_iter().collect();
             assert_right(&mut runner, &all, seed());
             for planned in &all {
-                assert_sound(&mut runner, planned);
-                let run = RunOptions { repeats: 1, ..RunOptions::default() };
-                let capture = runner.run(planned, &run, &Cancel::default()).unwrap();
+                let capture = assert_sound(&mut runner, planned);
                 merges += capture.spans.role.iter().filter(|role| **role == CtaRole::Merge).count();
             }
         }

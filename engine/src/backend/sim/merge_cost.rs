@@ -29,7 +29,7 @@ pub(super) const SPREAD: f64 = 0.07;
 const BEYOND_L2: f64 = 250.0;
 
 /// Rows that a warp computes by itself.
-pub(super) const ROWS_OF_WARP: u32 = 16;
+const ROWS_OF_WARP: u32 = 16;
 /// Warps of a worker that compute.
 pub(super) const WARPS_OF_WORKER: u32 = 4;
 
@@ -37,7 +37,7 @@ pub(super) const WARPS_OF_WORKER: u32 = 4;
 /// lies in two warps is merged whole by the last of them.
 ///
 /// Worked number: of groups of 7 a warp has rows of three queries, so it may merge 21; of groups of 4, its own 16.
-pub(super) fn merged_by_a_warp(group: u32) -> u32 {
+fn merged_by_a_warp(group: u32) -> u32 {
     // Queries of which the tile holds all rows, and of these the ones with rows in a warp.
     let whole = (WARPS_OF_WORKER * ROWS_OF_WARP / group).max(1);
     let queries = |warp: u32| {
@@ -49,7 +49,7 @@ pub(super) fn merged_by_a_warp(group: u32) -> u32 {
 
 /// What a worker takes to join what its warps have merged of a row, in trips to L2: of 32, 64 and 128 partials of 8 rows an
 /// H200 takes 0.8, 2.2 and 5.8 µs less where two warps merge each than where one does.
-const JOINED_PARTS: f64 = 1.0;
+pub(super) const JOINED_PARTS: f64 = 1.0;
 
 /// Whether a tile has room for what one of its warps has merged: in the place of the weights that its warps exchange. Three
 /// CTAs on an SM, as at head dimension 64, leave no registers for it beside 32 rows.
@@ -143,14 +143,7 @@ impl CostModel<'_> {
             Some(kernel) => {
                 let trips = |partials: &u32| kernel.worker_trips(*partials, self.shape.head_dim);
                 let rows = merged.len() as u32 * self.shape.group();
-                let rows_of_head = rows.div_ceil(heads_of_cta.max(1));
-                let (rows, warps) = if heads_of_cta > 1 {
-                    (rows_of_head.min(ROWS_OF_WARP), 1)
-                } else if tile.m > 2 * ROWS_OF_WARP {
-                    (rows_of_head.min(merged_by_a_warp(self.shape.group())), 1)
-                } else {
-                    (rows_of_head, WARPS_OF_WORKER)
-                };
+                let (rows, warps) = self.rows_of_warps(cta, rows.div_ceil(heads_of_cta.max(1)));
                 let rounds = rows.div_ceil(kernel.heads.max(1) * warps);
                 let most = merged.iter().copied().max().unwrap_or(0);
                 let parts = if has_room_for_parts(tile, self.shape.head_dim) {
@@ -172,6 +165,17 @@ impl CostModel<'_> {
         let loaded = (self.device.loaded_latency.as_f64() - sim.idle_latency.as_f64()).max(0.0);
         let trip = Nanos((trip.as_f64() + busy * loaded).round() as u64);
         Self::merging(read, Bytes(written as u64), (trips, trip), hit)
+    }
+
+    /// Of so many rows of a KV head those that warps of a worker merge together, and how many warps.
+    pub(super) fn rows_of_warps(&self, (tile, heads_of_cta): (Tile, u32), rows: u32) -> (u32, u32) {
+        if heads_of_cta > 1 {
+            (rows.min(ROWS_OF_WARP), 1)
+        } else if tile.m > 2 * ROWS_OF_WARP {
+            (rows.min(merged_by_a_warp(self.shape.group())), 1)
+        } else {
+            (rows, WARPS_OF_WORKER)
+        }
     }
 
     /// One trip to L2 of a worker that merges while other lanes are idle.

@@ -132,10 +132,10 @@ pub(super) struct Simulation<'a> {
     missing: Vec<u32>,
     /// When the last of them so far was written.
     arrived: Vec<f64>,
-    /// Queries that CTAs without tasks merge.
-    watched: Watched,
     /// Of each of them the widest pack that has come, where the worst of the last is asked for.
     widest: Vec<last::Widest>,
+    /// Queries that CTAs without tasks merge.
+    watched: Watched,
     outcome: Outcome,
 }
 

@@ -9,7 +9,7 @@
 //! are left: it is others' that wait for the end.
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
-use crate::backend::sim::merge_cost::{ROWS_OF_WARP, WARPS_OF_WORKER, merged_by_a_warp};
+use crate::backend::sim::merge_cost::{JOINED_PARTS, WARPS_OF_WORKER};
 use crate::hw::MergeKernel;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::units::QueryIdx;
@@ -74,7 +74,7 @@ impl Watched {
         let rounds = model.rounds_of_watchers(&kernel, partials, self.by_ctas) * self.turns.max(1);
         let groups = model.shape.group().div_ceil(kernel.heads.max(1)).max(1);
         let parts = self.by_ctas && groups < WARPS_OF_WORKER && kernel.worker_trips(partials, model.shape.head_dim) > 1;
-        Some(model.merge_in_trips(partials, SEEN + f64::from(rounds) + if parts { 1.0 } else { 0.0 }))
+        Some(model.merge_in_trips(partials, SEEN + f64::from(rounds) + if parts { JOINED_PARTS } else { 0.0 }))
     }
 }
 
@@ -92,14 +92,8 @@ fn length(pack: &PlannedPack) -> f64 {
 impl CostModel<'_> {
     /// In how many rounds a pack that is the last of its queries merges them.
     fn rounds_of_last(&self, kernel: &MergeKernel, pack: &PlannedPack, partials: u32) -> u32 {
-        let (group, rows) = (self.shape.group(), pack.queries_len * self.shape.group());
-        if pack.heads > 1 {
-            self.rounds(kernel, rows.min(ROWS_OF_WARP), 1, partials)
-        } else if pack.tile.m > 2 * ROWS_OF_WARP {
-            self.rounds(kernel, rows.min(merged_by_a_warp(group)), 1, partials)
-        } else {
-            self.rounds(kernel, rows, WARPS_OF_WORKER, partials)
-        }
+        let (rows, warps) = self.rows_of_warps((pack.tile, pack.heads), pack.queries_len * self.shape.group());
+        self.rounds(kernel, rows, warps, partials)
     }
 
     fn rounds_of_watchers(&self, kernel: &MergeKernel, partials: u32, by_ctas: bool) -> u32 {
