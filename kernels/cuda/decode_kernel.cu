@@ -1,4 +1,4 @@
-// Packed decode attention: warps 0 .. PS_WARPS-1 consume, the next produces, and in the persistent
+// Packed decode attention: warps 0 .. PS_WARPS-1 consume, the next ones produce, and in the persistent
 // kernel one more scouts ahead. With PS_APART four between them take what few queries see, and a last one fetches it.
 #include "producer.cuh"
 #include "consumer.cuh"
@@ -19,7 +19,7 @@ extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ De
     SharedMemory& shared = *(SharedMemory*)memory;
     const u32 warp = threadIdx.x >> 5;
     Scout scout(p, shared);
-    if (!PS_BESIDE && warp == kFetchWarp + kFetchers - 1) scout.work = load_work(p, blockIdx.x, scout.lane);
+    if (!PS_BESIDE && warp == kScoutWarp) scout.work = load_work(p, blockIdx.x, scout.lane);
     if (threadIdx.x == 0) shared.scratch.init();
     __syncthreads();
     if (warp < kWarps) {
@@ -32,17 +32,16 @@ extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ De
 #endif
     } else {
         if constexpr (kRegistersMove) give_registers<kFetchRegisters>();
-        Producer producer(p, shared);
+        Producer producer(p, shared, warp - kFetchWarp);
+        if (warp == kScoutWarp) {
 #if PS_FUSED
-        if (warp == kFetchWarp + 1) {
             scout.run();
-        } else if (warp == kFetchWarp) {
-            producer.prefetch_maps();
+#else
+            producer.run_with(scout);
+#endif
+        } else if (warp < kFetchWarp + kCopiers) {
             producer.run();
         }
-#else
-        if (warp == kFetchWarp) producer.run_with(scout);
-#endif
 #if PS_APART
         if (warp == kFetchWarp + 2) producer.run_few();
 #endif

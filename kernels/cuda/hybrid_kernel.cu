@@ -38,7 +38,7 @@ static_assert(sizeof(HybridShared) <= PS_HYBRID_BYTES, "the host gives the kerne
 __device__ __forceinline__ void fetch_decode(const DecodeParams& p, SharedMemory& shared, u32 item) {
     Scout scout(p, shared);
     scout.work = load_work(p, item, scout.lane);
-    Producer(p, shared).run_with(scout);
+    Producer(p, shared, 0).run_with(scout);
 }
 
 __device__ __forceinline__ void fetch_prefill(const PrefillParams& p, prefill::PrefillShared& shared, u32 task) {

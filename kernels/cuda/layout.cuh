@@ -8,6 +8,7 @@
 //   PS_WGMMA    warpgroup mma for m = 64 (sm_90a)   PS_FUSED    persistent, with merge
 //   PS_TRACE    write trace records                 PS_MIN_CTAS residency asked of ptxas, 0 for a register cap
 //   PS_BESIDE   runs beside a prefill kernel
+//   PS_COPIERS  warps that copy K and V, 1 but where they copy token by token
 //   PS_FOLDS    when tasks of the persistent kernel look for what they complete: 0 never, 1 as they end, 2 as claimed
 //   PS_ANY_GROUP   takes groups that are no power of two, or more than 16
 //   PS_MASKS    tasks of 64 x 64 may have tokens that only some of their queries see (masks.cuh)
@@ -25,28 +26,32 @@ constexpr int kTeam = 128;
 constexpr int kStages = PS_STAGES;
 constexpr int kMaxRows = PS_ROWS;  // 64 for tile 16 x 16, 32 for 8 x 16
 constexpr int kMaxTokens = PS_TOKENS;
-// Warps that fetch: in the persistent kernel a scout (scout.cuh) before the producer, elsewhere the
-// producer alone, which does the scout's work itself.
-constexpr int kFetchers = 1 + PS_FUSED;
+// Producer warps: each copies as many tokens of every tile. One is enough for bulk copies.
+constexpr int kCopiers = PS_COPIERS;
+static_assert(kCopiers == 1 || (!PS_TMA && !PS_BESIDE), "for copies token by token");
 // Beside prefill the fetching warps are part of a warpgroup, so that they can leave the consumers their registers; so are
-// those of two teams of consumers, of which each warp would have 168 otherwise.
-constexpr bool kRegistersMove = PS_BESIDE || kConsumers > kTeam;
+// those of two teams of consumers, of which each warp would have 168 otherwise, and several that copy, where a register
+// cap stands for two CTAs.
+constexpr bool kRegistersMove = PS_BESIDE || kConsumers > kTeam || (kCopiers > 1 && PS_MIN_CTAS == 0);
 // Of the warpgroup that takes what few queries see.
 constexpr int kFewThreads = PS_APART ? kTeam : 0;
 constexpr int kFetchWarp = kWarps + kFewThreads / 32;  // the first of those that fetch
-constexpr int kThreads = kRegistersMove ? kConsumers + kFewThreads + kTeam : kConsumers + kFetchers * 32;
+// In the persistent kernel a scout (scout.cuh) is behind the producers, elsewhere the first of them does its work.
+constexpr int kScoutWarp = kFetchWarp + PS_FUSED * kCopiers;
+constexpr int kThreads =
+    kRegistersMove || kCopiers > 1 ? kConsumers + kFewThreads + kTeam : kConsumers + (kCopiers + PS_FUSED) * 32;
 // Registers of a thread of both then. Beside prefill it starts with 72: each quarter of an SM has 16,384, and three warps of
 // slim prefill take 11,520 of them. What is left has room for two warps of 72. What is taken has to be given: a CTA has no
 // more than it starts with, and waits for ever for what nobody gives.
-constexpr int kFetchRegisters = PS_BESIDE ? 48 : PS_APART ? 64 : 72;
+constexpr int kFetchRegisters = PS_BESIDE ? 48 : PS_APART ? 64 : kCopiers > 1 ? 88 : 72;
 constexpr int kFewRegisters = PS_APART ? 64 : 0;
-constexpr int kComputeRegisters = PS_BESIDE ? 96 : PS_APART ? 192 : 216;
+constexpr int kComputeRegisters = PS_BESIDE ? 96 : PS_APART ? 192 : kCopiers > 1 ? 168 : 216;
 static_assert(PS_BESIDE || !kRegistersMove ||
                   kConsumers / kTeam * kComputeRegisters + kFewRegisters + kFetchRegisters <=
-                               kThreads / kTeam * (PS_APART ? 128 : 168),
+                               kThreads / kTeam * (PS_APART || kCopiers > 1 ? 128 : 168),
               "no more registers than the CTA has");
 // Arrivals that fill a stage: one for bulk copies, which count their bytes besides.
-constexpr int kFills = PS_TMA ? 1 : kWarpArrivals;
+constexpr int kFills = PS_TMA ? 1 : kCopiers * kWarpArrivals;
 // Arrivals that give a stage back: one a warp to bulk copies. To cp.async it is one a lane, since
 // the race checker does not see that one lane speaks for its warp, and it costs nothing there.
 constexpr int kReleases = PS_TMA ? kWarps : kConsumers;
@@ -238,7 +243,7 @@ struct Scratch {
         }
         for (int i = 0; i < kOrders; ++i) {
             barrier_init(smem_address(&order_full[i]), 32);
-            barrier_init(smem_address(&order_empty[i]), PS_APART ? 64 : 32);
+            barrier_init(smem_address(&order_empty[i]), PS_APART ? 64 : kCopiers * 32);
         }
         barrier_init(smem_address(&query_full), kWarpArrivals);
         barrier_init(smem_address(&query_empty), kConsumers + kFewThreads);

@@ -1,4 +1,4 @@
-// The producer warp: keeps the ring full of K and V, running ahead of the consumers across tiles,
+// The producer warps: keep the ring full of K and V, running ahead of the consumers across tiles,
 // KV heads and items.
 #pragma once
 #include "scout.cuh"
@@ -10,6 +10,7 @@ constexpr int kCopiesAtOnce = PS_BESIDE ? 2 : 8;
 struct Producer {
     const DecodeParams& p;
     SharedMemory& shared;
+    u32 copier;  // its number among them
     u32 lane;
     RingCursor<kStages> cursor;
     RingCursor<kOrders> orders;
@@ -18,8 +19,8 @@ struct Producer {
     RingCursor<kFewStages> few;
 #endif
 
-    __device__ __forceinline__ Producer(const DecodeParams& params, SharedMemory& memory)
-        : p(params), shared(memory), lane(threadIdx.x & 31) {}
+    __device__ __forceinline__ Producer(const DecodeParams& params, SharedMemory& memory, u32 number)
+        : p(params), shared(memory), copier(number), lane(threadIdx.x & 31) {}
 
     __device__ __forceinline__ u32 full() { return smem_address(&shared.scratch.full[cursor.stage]); }
     __device__ __forceinline__ u32 stage() { return smem_address(shared.ring[cursor.stage]); }
@@ -32,7 +33,7 @@ struct Producer {
     // The scout counts what is still to be fetched by this.
     __device__ __forceinline__ void count_issued() {
 #if PS_FUSED
-        if (lane == 0) {
+        if (copier == 0 && lane == 0) {
             asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(smem_address(&shared.scratch.issued)) : "memory");
         }
 #endif
@@ -244,36 +245,54 @@ struct Producer {
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
 #else
-    // Where the lanes find the tokens of a tile, the first KV head of each: lane i has tokens i, i + 32, ...
+    // Of this warp's tokens of a tile, lane i has tokens i, i + 32, ...: the blocks that they are in, or their places in
+    // the cache for the first KV head.
     template <class S>
-    struct Places {
-        static constexpr u32 kParts = (S::kTokens + 31) / 32;
+    struct Tokens {
+        static constexpr u32 kOwn = S::kTokens / kCopiers;
+        static constexpr u32 kParts = (kOwn + 31) / 32, kPart = kOwn < 32 ? kOwn : 32;
         u32 of[kParts];
     };
 
     template <class S>
-    __device__ __forceinline__ Places<S> find_tile(const Task& task, u32 begin) {
-        Places<S> places;
+    __device__ __forceinline__ u32 own_tokens() const {
+        return kCopiers > 1 ? copier * Tokens<S>::kOwn : 0;
+    }
+
+    template <class S>
+    __device__ __forceinline__ Tokens<S> blocks_of_tile(const Task& task, u32 begin) {
+        Tokens<S> blocks;
 #pragma unroll
-        for (u32 part = 0; part < Places<S>::kParts; ++part) {
-            const u32 token = begin + part * 32 + lane;
-            places.of[part] = token_place(p, block_at(task, token, 0), token, task.kv_head);
+        for (u32 part = 0; part < Tokens<S>::kParts; ++part) {
+            blocks.of[part] = block_at(task, begin + own_tokens<S>() + part * 32 + lane, 0);
+        }
+        return blocks;
+    }
+
+    template <class S>
+    __device__ __forceinline__ Tokens<S> places_of_tile(const Task& task, const Tokens<S>& blocks, u32 begin) {
+        Tokens<S> places;
+#pragma unroll
+        for (u32 part = 0; part < Tokens<S>::kParts; ++part) {
+            const u32 token = begin + own_tokens<S>() + part * 32 + lane;
+            places.of[part] = token_place(p, blocks.of[part], token, task.kv_head);
         }
         return places;
     }
 
     // The K or V tile that begins at token `begin`.
     template <class S>
-    __device__ __forceinline__ void load_tile(const u16* cache, const Task& task, const Places<S>& places, u32 begin) {
+    __device__ __forceinline__ void load_tile(const u16* cache, const Task& task, const Tokens<S>& places, u32 begin) {
         const int left = task.kv_tokens - begin;
         wait_empty();
 #pragma unroll
-        for (u32 part = 0; part < Places<S>::kParts; ++part) {
+        for (u32 part = 0; part < Tokens<S>::kParts; ++part) {
 #pragma unroll 1
             for (u32 head = 0; head < (S::kPerWarp ? task.heads : 1); ++head) {
-                copy_tokens<S::kN, S::kTokens < 32 ? S::kTokens : 32, kCopiesAtOnce>(
-                    stage(), head * S::kTokens + part * 32, cache + head * p.stride_head, places.of[part],
-                    left - (int)(part * 32), lane);
+                const u32 first = own_tokens<S>() + part * 32;
+                copy_tokens<S::kN, Tokens<S>::kPart, kCopiesAtOnce>(stage(), head * S::kTokens + first,
+                                                                    cache + head * p.stride_head, places.of[part],
+                                                                    left - (int)first, lane);
             }
         }
         warp_arrive_on_copies(full(), lane);
@@ -281,16 +300,18 @@ struct Producer {
         count_issued();
     }
 
-    // All tiles of the task; the places of the next are found before this one is fetched. For warpgroups V of a tile
+    // All tiles of the task. The blocks of a tile are asked for while the second one before it is fetched, and looked at only
+    // when it is its turn: a warp that waits for them at once waits a way to HBM at each tile. For warpgroups V of a tile
     // comes behind K of the next.
     template <class S, bool Marked, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
         const u32 queries_after = S::kLateV && task.kv_tokens > S::kTokens ? S::kTokens : 0;
-        Places<S> next = find_tile<S>(task, 0), before = next;
+        Tokens<S> next = blocks_of_tile<S>(task, 0), later = blocks_of_tile<S>(task, S::kTokens), before = next;
 #pragma unroll 1
         for (u32 begin = 0; begin < task.kv_tokens; begin += S::kTokens) {
-            const Places<S> places = next;
-            next = find_tile<S>(task, begin + S::kTokens);
+            const Tokens<S> places = places_of_tile<S>(task, next, begin);
+            next = later;
+            later = blocks_of_tile<S>(task, begin + 2 * S::kTokens);
             load_tile<S>(p.k, task, places, begin);
             if (!S::kLateV) load_tile<S>(p.v, task, places, begin);
             if (S::kLateV && begin > 0) load_tile<S>(p.v, task, before, begin - S::kTokens);
@@ -337,8 +358,9 @@ struct Producer {
 #endif
     }
 
-    // Behind a scout of its own.
+    // Behind a scout.
     __device__ void run() {
+        prefetch_maps();
         for (;;) {
             Task task = take_order();
             if (task.stop) break;

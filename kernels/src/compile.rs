@@ -179,7 +179,7 @@ impl Compiler {
             let fewer = spec.options(&self.arch, residency)?;
             if kernel.resources.spill_bytes <= FEW_SPILLED || fewer == options {
                 kernel.resources.shared_bytes = spec.shared_bytes(&self.arch)?;
-                kernel.resources.threads = spec.threads();
+                kernel.resources.threads = spec.threads(&self.arch);
                 return Ok(kernel);
             }
             options = fewer;

@@ -29,6 +29,9 @@ const BESIDE_REGISTERS: u32 = 72;
 const TALL_REGISTERS: u32 = 168;
 const APART_REGISTERS: u32 = 128;
 
+/// Likewise where several warps copy tokens, at two CTAs per SM.
+const COPIER_REGISTERS: u32 = 128;
+
 /// Stages of the ring of what few queries see, and tokens of each (`few.cuh`).
 const FEW_STAGES: u32 = 3;
 const FEW_TOKENS: u32 = 64;
@@ -152,6 +155,8 @@ pub struct KernelSpec {
     pub ctas_per_sm: u32,
     /// Ring stages, or 0 to take as many as fit.
     pub stages: u32,
+    /// Warps that copy K and V, or 0 to take as many as it needs.
+    pub copiers: u32,
     /// Extra preprocessor definitions, for experiments.
     pub defines: Vec<String>,
 }
@@ -185,6 +190,7 @@ impl KernelSpec {
             sight: if tiles.contains(&Tile::TALL) { Sight::Masked } else { Sight::Whole },
             ctas_per_sm,
             stages: 0,
+            copiers: 0,
             defines: Vec::new(),
         }
     }
@@ -226,17 +232,28 @@ impl KernelSpec {
         4 * self.tiles.iter().map(|tile| tile.teams()).max().unwrap_or(1)
     }
 
-    /// Registers of a thread as the CTA starts, where its fetching warps give some of theirs to the consumers.
-    fn registers_move(&self) -> Option<u32> {
-        let registers = if self.sight == Sight::Apart { APART_REGISTERS } else { TALL_REGISTERS };
-        let tall = self.tiles.contains(&Tile::TALL).then_some(registers);
-        if self.beside_prefill { Some(BESIDE_REGISTERS) } else { tall }
+    /// Warps that copy K and V. Token by token one is too slow for Hopper's memory.
+    fn copiers(&self, arch: &Arch) -> u32 {
+        if self.copiers > 0 {
+            return self.copiers;
+        }
+        let several = self.copies == Copies::Tokens && !self.beside_prefill && self.ctas_per_sm <= 2;
+        if arch.warpgroups() && several { 2 } else { 1 }
     }
 
-    /// Threads of a CTA: the consumers, the producer, and in a persistent kernel the scout. Where those two leave
+    /// Registers of a thread as the CTA starts, where its fetching warps give some of theirs to the consumers.
+    fn registers_move(&self, arch: &Arch, residency: u32) -> Option<u32> {
+        let registers = if self.sight == Sight::Apart { APART_REGISTERS } else { TALL_REGISTERS };
+        let tall = self.tiles.contains(&Tile::TALL).then_some(registers);
+        let copiers = (self.copiers(arch) > 1 && residency == 2).then_some(COPIER_REGISTERS);
+        if self.beside_prefill { Some(BESIDE_REGISTERS) } else { tall.or(copiers) }
+    }
+
+    /// Threads of a CTA: the consumers, the producers, and in a persistent kernel the scout. Where these leave
     /// registers to the consumers, they are in a warpgroup of their own. So are those that take what few queries see apart.
-    pub fn threads(&self) -> u32 {
-        let fetchers = if self.registers_move().is_some() { 4 } else { 1 + u32::from(self.fused) };
+    pub fn threads(&self, arch: &Arch) -> u32 {
+        let warpgroup = self.beside_prefill || self.tiles.contains(&Tile::TALL) || self.copiers(arch) > 1;
+        let fetchers = if warpgroup { 4 } else { 1 + u32::from(self.fused) };
         let few = if self.sight == Sight::Apart { 4 } else { 0 };
         (self.consumer_warps() + few + fetchers) * 32
     }
@@ -389,7 +406,8 @@ impl KernelSpec {
     /// Preprocessor definitions for this architecture, with registers for `residency` CTAs on an SM.
     pub(crate) fn options(&self, arch: &Arch, residency: u32) -> Result<Vec<String>, KernelError> {
         self.check()?;
-        if self.registers_move().is_some() && !arch.warpgroups() {
+        let registers = self.registers_move(arch, residency);
+        if registers.is_some() && !arch.warpgroups() {
             let what = if self.beside_prefill { "decode beside prefill" } else { "a tile of 128 rows" };
             return Err(KernelError::Unsupported(format!("{what} on {}", arch.name())));
         }
@@ -398,6 +416,7 @@ impl KernelSpec {
             format!("-DPS_D={}", self.head_dim),
             format!("-DPS_BF16={}", u32::from(self.dtype == Dtype::Bf16)),
             format!("-DPS_BESIDE={}", u32::from(self.beside_prefill)),
+            format!("-DPS_COPIERS={}", self.copiers(arch)),
             format!("-DPS_FOLDS={}", self.folds as u32),
             format!("-DPS_ANY_GROUP={}", u32::from(self.groups == Groups::Any)),
             format!("-DPS_MASKS={}", u32::from(self.sight != Sight::Whole)),
@@ -411,11 +430,11 @@ impl KernelSpec {
             format!("-DPS_WGMMA={}", u32::from(arch.warpgroups())),
             format!("-DPS_FUSED={}", u32::from(self.fused)),
             format!("-DPS_TRACE={}", u32::from(self.trace)),
-            format!("-DPS_MIN_CTAS={}", if self.registers_move().is_some() { 0 } else { residency }),
+            format!("-DPS_MIN_CTAS={}", if registers.is_some() { 0 } else { residency }),
             format!("-DPS_SHARED_BYTES={}", self.shared_bytes(arch)?),
             format!("-DPS_TILE_LIST(X)={}", list.join(" ")),
         ];
-        if let Some(registers) = self.registers_move() {
+        if let Some(registers) = registers {
             options.push(format!("--maxrregcount={registers}"));
         }
         Ok(with_defines(options, &self.defines))

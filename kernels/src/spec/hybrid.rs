@@ -118,6 +118,8 @@ impl HybridSpec {
         let spec = KernelSpec {
             copies: self.copies,
             groups: self.groups,
+            // In its warpgroup that fetches decode has one warp.
+            copiers: 1,
             ..KernelSpec::new(&[self.tile], self.head_dim, self.dtype, false, self.trace)
         };
         let most = self.shares(arch).1;

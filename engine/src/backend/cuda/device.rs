@@ -88,7 +88,8 @@ pub(super) fn compiled(compiler: &Compiler, head_dim: u32) -> Result<Vec<KernelR
         let spec = KernelSpec::new(&[tile], head_dim, kernels::Dtype::F16, false, false);
         let heads = tile.heads_together();
         // No kernel is made of some tiles, which a device file says by more registers than a thread may have.
-        let none = KernelResources { heads, ..KernelResources::new(m, n, spec.threads() / 32, NO_KERNEL) };
+        let none =
+            KernelResources { heads, ..KernelResources::new(m, n, spec.threads(compiler.arch()) / 32, NO_KERNEL) };
         let Ok(stages) = spec.check().and_then(|()| spec.stages_on(compiler.arch())) else {
             kernels.push(none);
             continue;
