@@ -188,8 +188,8 @@ struct PrefillFetch {
         const u32 base = smem_address(shared.ring[cursor.stage]);
 #pragma unroll
         for (u32 part = 0; part < kParts; ++part) {
-            copy_tokens<kTokens, 32, kCopiesAtOnce>(base, first_row() + part * 32, cache, places.of[part],
-                                                    left - (int)(part * 32), thread & 31);
+            copy_tokens<kTokens, 32, kCopiesAtOnce, false>(base, first_row() + part * 32, cache, places.of[part],
+                                                           left - (int)(part * 32), thread & 31);
         }
         barrier_arrive_on_copies(smem_address(&shared.scratch.full[cursor.stage]));
         cursor.advance();

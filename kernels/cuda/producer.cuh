@@ -290,9 +290,9 @@ struct Producer {
 #pragma unroll 1
             for (u32 head = 0; head < (S::kPerWarp ? task.heads : 1); ++head) {
                 const u32 first = own_tokens<S>() + part * 32;
-                copy_tokens<S::kN, Tokens<S>::kPart, kCopiesAtOnce>(stage(), head * S::kTokens + first,
-                                                                    cache + head * p.stride_head, places.of[part],
-                                                                    left - (int)first, lane);
+                copy_tokens<S::kN, Tokens<S>::kPart, kCopiesAtOnce, (kCopiers > 1)>(
+                    stage(), head * S::kTokens + first, cache + head * p.stride_head, places.of[part], left - (int)first,
+                    lane);
             }
         }
         warp_arrive_on_copies(full(), lane);

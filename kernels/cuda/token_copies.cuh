@@ -15,17 +15,18 @@ __device__ __forceinline__ u32 token_place(const Params& p, u32 block, u32 token
 }
 
 // Copies `kTokens` rows to row `row` (a multiple of 8) of a tile of `kRows` rows and those after it; lane i has the place
-// of the i-th. Rows from the `real`-th on become zeros.
-template <int kRows, u32 kTokens, int kAtOnce>
+// of the i-th. Rows from the `real`-th on become zeros. With `kKeeps` the address of the first copy is kept for the others:
+// half of the instructions, but registers that prefill and one copying warp of decode have not.
+template <int kRows, u32 kTokens, int kAtOnce, bool kKeeps>
 __device__ __forceinline__ void copy_tokens(u32 tile, u32 row, const u16* cache, u32 place, int real, u32 lane) {
     constexpr u32 kChunks = kDim / 8, kTokensPerCopy = 32 / kChunks;
     const u32 chunk = lane % kChunks, own = lane / kChunks;
     // `tile_address` of the copies to come differs from that of the first by their rows, in two places.
     const u32 first = tile_address<kRows>(tile, row + own, chunk);
-    const u16* const from = cache + chunk * 8;
 #pragma unroll kAtOnce
     for (u32 i = 0; i < kTokens; i += kTokensPerCopy) {
-        const u32 to = (first ^ (i & 7) << 4) + i * 128;
-        copy_16(to, from + (u64)__shfl_sync(0xffffffffu, place, i + own) * kPlace, (int)(i + own) < real);
+        const u16* from = cache + (u64)__shfl_sync(0xffffffffu, place, i + own) * kPlace + chunk * 8;
+        const u32 to = kKeeps ? (first ^ (i & 7) << 4) + i * 128 : tile_address<kRows>(tile, row + i + own, chunk);
+        copy_16(to, from, (int)(i + own) < real);
     }
 }

@@ -252,7 +252,7 @@ impl KernelSpec {
     /// Threads of a CTA: the consumers, the producers, and in a persistent kernel the scout. Where these leave
     /// registers to the consumers, they are in a warpgroup of their own. So are those that take what few queries see apart.
     pub fn threads(&self, arch: &Arch) -> u32 {
-        let warpgroup = self.beside_prefill || self.tiles.contains(&Tile::TALL) || self.copiers(arch) > 1;
+        let warpgroup = self.copiers(arch) > 1 || self.registers_move(arch, self.ctas_per_sm).is_some();
         let fetchers = if warpgroup { 4 } else { 1 + u32::from(self.fused) };
         let few = if self.sight == Sight::Apart { 4 } else { 0 };
         (self.consumer_warps() + few + fetchers) * 32
