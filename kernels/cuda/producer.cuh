@@ -300,18 +300,17 @@ struct Producer {
         count_issued();
     }
 
-    // All tiles of the task. The blocks of a tile are asked for while the second one before it is fetched, and looked at only
-    // when it is its turn: a warp that waits for them at once waits a way to HBM at each tile. For warpgroups V of a tile
-    // comes behind K of the next.
+    // All tiles of the task. The blocks of a tile are asked for while the one before it is fetched, and looked at only when
+    // it is its turn: a warp that looks at once waits a way to HBM at each tile. For warpgroups V of a tile comes behind K
+    // of the next.
     template <class S, bool Marked, class F>
     __device__ __forceinline__ void load_task(const Task& task, F queries) {
         const u32 queries_after = S::kLateV && task.kv_tokens > S::kTokens ? S::kTokens : 0;
-        Tokens<S> next = blocks_of_tile<S>(task, 0), later = blocks_of_tile<S>(task, S::kTokens), before = next;
+        Tokens<S> next = blocks_of_tile<S>(task, 0), before = next;
 #pragma unroll 1
         for (u32 begin = 0; begin < task.kv_tokens; begin += S::kTokens) {
             const Tokens<S> places = places_of_tile<S>(task, next, begin);
-            next = later;
-            later = blocks_of_tile<S>(task, begin + 2 * S::kTokens);
+            next = blocks_of_tile<S>(task, begin + S::kTokens);
             load_tile<S>(p.k, task, places, begin);
             if (!S::kLateV) load_tile<S>(p.v, task, places, begin);
             if (S::kLateV && begin > 0) load_tile<S>(p.v, task, before, begin - S::kTokens);
