@@ -6,6 +6,10 @@
 #pragma once
 #include "params.cuh"
 
+// What all lanes of a warp have. The compiler sees that they do, so that descriptors that come of it are in uniform
+// registers: without, each tensor instruction waits for its own to be moved there.
+__device__ __forceinline__ u32 alike(u32 value) { return __shfl_sync(0xffffffffu, value, 0); }
+
 __device__ __forceinline__ u32 smem_address(const void* p) {
     return (u32)__cvta_generic_to_shared(p);
 }

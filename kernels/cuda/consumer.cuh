@@ -128,6 +128,8 @@ struct Consumer {
         fence_async_proxy();
         sync_threads(1, kConsumers);
         if (tokens == 0) return release_queries();
+        cursor.stage = alike(cursor.stage);
+        cursor.parity = alike(cursor.parity);
         float s[S::kTokens8][4], shrink[2];
         u32 weights[4][4];
         masks.advance();
@@ -153,6 +155,7 @@ struct Consumer {
             release_read_stage(k_stage);
             masks.hide(s, at);
             softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens - S::kTokens, at);
+            wait_behind(state.l);
             warpgroup_wait<0>();
             release_read_stage(cursor.stage);
             cursor.advance();
@@ -167,6 +170,15 @@ struct Consumer {
         warpgroup_wait<0>();
         release_read_stage(cursor.stage);
         cursor.advance();
+    }
+
+    // What comes next waits for products behind the softmax whose sums these are. ptxas waits for them as soon as it can,
+    // before the softmax that is to run beside; but not before a store, even one that never is, as no sum is negative.
+    __device__ __forceinline__ void wait_behind(const float (&sums)[2]) {
+        asm volatile("{\n .reg .pred p;\n setp.lt.f32 p, %0, 0f00000000;\n @p st.shared.f32 [%1], %0;\n}" ::"f"(
+                         fminf(sums[0], sums[1])),
+                     "r"(smem_address(&shared.scratch.never))
+                     : "memory");
     }
 
     // The same by two warpgroups, as far as all rows see all tokens (tall.cuh), beside a third where there is one (few.cuh).
@@ -307,8 +319,8 @@ struct Consumer {
         Scratch& scratch = shared.scratch;
         TaskInfo& info = scratch.info;
         TaskQueries<S> queries(p, scratch, info, at);
-        u32 tokens = info.kv_tokens;
-        const bool fold_stage = kFoldStage<S> && info.fold_stage != 0;
+        u32 tokens = alike(info.kv_tokens);
+        const bool fold_stage = kFoldStage<S> && alike(info.fold_stage) != 0;
         RowMasks<S> masks(p, info, at);
         u32 q[S::kQueriesStay || S::kLean ? 1 : kDim / 16][4];
         if constexpr (!S::kQueriesStay && !S::kLean) {
@@ -351,11 +363,11 @@ struct Consumer {
         for (;;) {
             wait_queries();
             TaskInfo& info = shared.scratch.info;
-            if (info.stop) break;
+            if (alike(info.stop)) break;
             TraceSpan span(shared.scratch.times);
             span.begin();
             // Beside prefill there is one, and no register for its number.
-            const u32 tile = PS_BESIDE ? 0 : info.tile;
+            const u32 tile = PS_BESIDE ? 0 : alike(info.tile);
             Completed done = {};
             switch (tile) {
 #define PS_CONSUME(index, m, n)              \

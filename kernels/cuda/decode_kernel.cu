@@ -17,7 +17,7 @@
 extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ DecodeParams p) {
     extern __shared__ __align__(1024) u8 memory[];
     SharedMemory& shared = *(SharedMemory*)memory;
-    const u32 warp = threadIdx.x >> 5;
+    const u32 warp = alike(threadIdx.x >> 5);
     Scout scout(p, shared);
     if (!PS_BESIDE && warp == kScoutWarp) scout.work = load_work(p, blockIdx.x, scout.lane);
     if (threadIdx.x == 0) shared.scratch.init();

@@ -220,7 +220,7 @@ struct Scratch {
     u64 query_full;
     u64 query_empty;
     u32 issued;  // tiles that the producer has asked for
-    u32 unused;
+    u32 never;   // nothing is ever stored there (`Consumer::wait_behind`)
     TaskInfo info;
     Order orders[kOrders];
     float row_max[kWarps * 16];
