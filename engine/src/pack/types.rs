@@ -192,10 +192,10 @@ impl PackInput<'_> {
     }
 
     /// How tiles are chosen by what is fastest on the device, for packs whose CTAs are to take one KV head or not. There may
-    /// be too few heads to give each warp of a CTA its own.
-    pub fn fitting_rule(&self, one_head: bool) -> TileRule {
+    /// be too few heads to give each warp of a CTA its own; else it is `rule`.
+    pub fn rule_for_heads(&self, rule: TileRule, one_head: bool) -> TileRule {
         let few = self.batch.shape.kv_heads < SIDE_BY_SIDE;
-        if one_head || few { TileRule::OneHead } else { TileRule::Fitting }
+        if one_head || few { TileRule::OneHead } else { rule }
     }
 
     /// The tile of a system that has one: its own, unless a person asked for another.

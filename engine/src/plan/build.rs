@@ -61,7 +61,7 @@ pub fn draft(input: &PackInput<'_>, packing: &Packing, choice: &PlanChoice) -> L
     let mut packs: Vec<PlannedPack> = Vec::with_capacity(packing.packs.len());
     let mut phases = packing.imposed.iter().flat_map(|imposed| &imposed.phases).peekable();
     let rule = match choice.rule {
-        TileRule::Fitting => input.fitting_rule(packing.one_head),
+        rule @ (TileRule::Fitting | TileRule::Quickest) => input.rule_for_heads(rule, packing.one_head),
         other => other,
     };
     for pack in &packing.packs {
@@ -205,7 +205,7 @@ fn tile_of(input: &PackInput<'_>, pack: &Pack, phase: Option<&Phase>, rule: Tile
     let choice = tile::select(input.tiles, rule, rows, pack.tokens);
     let others = match (input.explain, rule) {
         (false, _) => Vec::new(),
-        (true, TileRule::Fitting | TileRule::OneHead) => {
+        (true, TileRule::Fitting | TileRule::Quickest | TileRule::OneHead) => {
             input.tiles.feasible().iter().copied().filter(|other| other.m == choice.tile.m).collect()
         }
         (true, _) => vec![choice.runner_up],

@@ -7,6 +7,9 @@
 //! Where the device table holds a sweep of n by KV length (`tile_steps`), that decides n instead, as the
 //! paper's decision tree does.
 //!
+//! Where not PAT's rule is asked for but the least time, a taller tile is taken in the place of it whose steps take less on
+//! the device.
+//!
 //! Worked number: 5 queries × group 4 = 20 rows → m = 32; 192 KV tokens → n = 128 on the list
 //! {16, 32, 64, 128}. The released code has the same rule with its limits spelled out: n = 16 below
 //! 32 tokens, 32 below 64, 64 below 128, else 128, and n at least 32 for m = 64.
@@ -19,6 +22,8 @@ use crate::units::Tokens;
 pub enum TileRule {
     /// The best of the device's feasible shapes.
     Fitting,
+    /// The same, or in its place a taller one whose steps take less time on the device.
+    Quickest,
     /// The same of those whose CTAs take one KV head, and whose warps share its tokens.
     OneHead,
     /// The list of PAT's released code, the same on every device.
@@ -31,7 +36,7 @@ impl TileRule {
     /// Rows of the tallest tile under this rule: packs are cut to it.
     pub fn max_rows(self, set: &TileSet) -> u32 {
         match self {
-            Self::Fitting | Self::OneHead => set.max_m(),
+            Self::Fitting | Self::Quickest | Self::OneHead => set.max_m(),
             Self::Released => 64,
             Self::Fixed(tile) => tile.m,
         }
@@ -63,7 +68,14 @@ pub fn select(set: &TileSet, rule: TileRule, rows: u32, tokens: Tokens) -> TileC
         },
         TileRule::Released => released(rows, tokens),
         TileRule::Fitting => measured(set, rows, tokens).unwrap_or_else(|| fitting(set.feasible(), rows, tokens)),
-        TileRule::OneHead => one_head(set, select(set, TileRule::Fitting, rows, tokens)),
+        TileRule::Quickest => {
+            let choice = select(set, TileRule::Fitting, rows, tokens);
+            match set.quicker_than(choice.tile) {
+                Some(tile) => TileChoice { tile, reason: QUICKER, runner_up: choice.tile, ..choice },
+                None => choice,
+            }
+        }
+        TileRule::OneHead => one_head(set, select(set, TileRule::Quickest, rows, tokens)),
     }
 }
 
@@ -96,6 +108,8 @@ fn one_head(set: &TileSet, fitting: TileChoice) -> TileChoice {
 const ONE_HEAD: &str = "the smallest m that holds the rows, then the largest n of those whose CTAs take one KV head";
 const MEASURED: &str =
     "the smallest m that holds the rows, then the n that was fastest on this device at that KV length";
+const QUICKER: &str =
+    "a taller tile in the place of the smallest that holds the rows: its steps take less time on this device";
 const FITTING: &str = "the smallest m that holds the rows, then the largest n that the KV fills";
 const SHORT: &str = "the smallest m that holds the rows; the KV is shorter than every n of it, so the smallest";
 
@@ -152,6 +166,7 @@ mod tests {
     use super::*;
     use crate::hw;
     use crate::tile::solve;
+    use crate::units::Nanos;
     use crate::workload::Dtype;
 
     #[test]
@@ -174,8 +189,24 @@ mod tests {
         for (head_dim, n) in [(64, 64), (128, 64), (256, 128)] {
             assert_eq!(pick("h200-sxm", head_dim, 8), [tile(16, 16), tile(16, n)], "{head_dim}");
         }
-        assert_eq!(pick("h200-sxm", 128, 32), [tile(32, 64); 2], "one head in any case");
+        assert_eq!(pick("h200-sxm", 64, 32), [tile(32, 64); 2], "one head in any case");
         assert_eq!(pick("a100-sxm-80gb", 128, 8), [tile(16, 32); 2], "no kernel takes several");
+    }
+
+    #[test]
+    fn a_taller_tile_with_quicker_steps_takes_the_place_of_a_smaller_one() {
+        let mut device = hw::find("h200-sxm").unwrap().clone();
+        let pick = |device: &hw::Device, head_dim, rows| {
+            let choice = select(&solve(device, head_dim, Dtype::F16), TileRule::Quickest, rows, Tokens(4096));
+            (choice.tile.m, choice.tile.n, choice.reason == QUICKER)
+        };
+        assert_eq!(pick(&device, 128, 28), (64, 64, true), "735 and 558 ns a step beside 875 and 726");
+        assert_eq!(pick(&device, 64, 28), (32, 64, false), "828 and 622 beside 653 and 511");
+        assert_eq!(pick(&device, 128, 16), (16, 16, false), "which takes four heads");
+        let tall = device.kernels.iter_mut().find(|kernel| (kernel.m, kernel.n) == (64, 64)).unwrap();
+        tall.chain = Some(Nanos(900));
+        assert_eq!(pick(&device, 128, 28), (32, 64, false), "slower by itself");
+        assert_eq!(pick(hw::find("a100-sxm-80gb").unwrap(), 128, 28), (32, 128, false), "nobody timed its steps");
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub struct TileSet {
     feasible: Vec<Tile>,
     /// The n of each m by KV tokens, where measured.
     pub(super) steps: Vec<TileStep>,
+    /// Tiles in whose place a taller one is taken, whose steps take less.
+    quicker: Vec<(Tile, Tile)>,
 }
 
 impl TileSet {
@@ -106,6 +108,11 @@ impl TileSet {
     /// The cell of a shape.
     pub fn cell(&self, tile: Tile) -> Option<&Feasibility> {
         self.cells.iter().find(|cell| cell.tile == tile)
+    }
+
+    /// The tile that is taken in the place of one.
+    pub(super) fn quicker_than(&self, tile: Tile) -> Option<Tile> {
+        self.quicker.iter().find(|(slower, _)| *slower == tile).map(|(_, quicker)| *quicker)
     }
 
     /// Query rows of the tallest feasible shape.
@@ -122,12 +129,31 @@ pub fn solve(device: &Device, head_dim: u32, dtype: Dtype) -> TileSet {
             cells.push(judge(device, Tile { m, n }, head_dim, dtype));
         }
     }
-    let feasible = cells.iter().filter(|cell| cell.is_feasible()).map(|cell| cell.tile).collect();
+    let feasible: Vec<Tile> = cells.iter().filter(|cell| cell.is_feasible()).map(|cell| cell.tile).collect();
     let of_feasible = |step: &TileStep| {
         cells.iter().any(|c: &Feasibility| c.is_feasible() && c.tile == Tile { m: step.m, n: step.n })
     };
     let steps = device.tile_steps.iter().copied().filter(of_feasible).collect();
-    TileSet { cells, feasible, steps }
+    let quicker = quicker(device, &feasible, head_dim, dtype);
+    TileSet { cells, feasible, steps, quicker }
+}
+
+/// Tiles with a taller one of as many tokens whose steps were measured to take less, by themselves and of an SM:
+/// warpgroup instructions take 64 rows in less time than warps take 32 (H200, 64×64 and 32×64 at head dimension 128).
+fn quicker(device: &Device, feasible: &[Tile], head_dim: u32, dtype: Dtype) -> Vec<(Tile, Tile)> {
+    let steps = |tile: &Tile| {
+        let kernel = kernel(device, *tile, head_dim, dtype);
+        Some((kernel.heads, kernel.chain?, kernel.sm_step?))
+    };
+    let takes_less = |tile: &Tile, taller: &Tile| {
+        let (Some((heads, chain, sm_step)), Some(other)) = (steps(tile), steps(taller)) else { return false };
+        heads == other.0 && other.1 <= chain && other.2 <= sm_step
+    };
+    let taller_than = |tile: &Tile| {
+        let taller = feasible.iter().filter(|other| other.n == tile.n && other.m > tile.m);
+        Some((*tile, *taller.rev().find(|other| takes_less(tile, other))?))
+    };
+    feasible.iter().filter_map(taller_than).collect()
 }
 
 /// What a CTA of a tile takes and does on a device.

@@ -390,7 +390,7 @@ impl Class {
 /// The times of a pack's CTAs, which take one KV head each where that is asked for.
 pub(super) fn lane_time(input: &PackInput<'_>, pack: &Pack, one_head: bool) -> LaneTime {
     let shape = &input.batch.shape;
-    let rule = input.fixed_tile.map_or_else(|| input.fitting_rule(one_head), TileRule::Fixed);
+    let rule = input.fixed_tile.map_or_else(|| input.rule_for_heads(TileRule::Quickest, one_head), TileRule::Fixed);
     let tile = tile::select(input.tiles, rule, pack.rows(shape.group()), pack.tokens).tile;
     LaneTime::of(input.device, tile, shape)
 }

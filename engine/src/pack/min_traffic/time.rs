@@ -52,6 +52,7 @@ use crate::pack::min_traffic::subtrees::{AS_RUNS, with_subtrees, with_tall_packs
 use crate::pack::min_traffic::{searched, without_partials};
 use crate::pack::splits::push_pieces;
 use crate::pack::{Pack, PackInput, Packing, Scheduler, price as bytes};
+use crate::tile::TileRule;
 use crate::units::PackIdx;
 use crate::workload::Node;
 
@@ -95,6 +96,10 @@ impl Scheduler for MinTime {
 
     fn about(&self) -> &'static str {
         "Ours: min-traffic's search with L2 priced in, then cut and put in order for the least makespan: by a closed form, and by pricing its best as runs, with CTAs for whole subtrees where their leaves are short."
+    }
+
+    fn tile_rule(&self) -> TileRule {
+        TileRule::Quickest
     }
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {

@@ -270,7 +270,7 @@ fn subtree_packs_go_down_with_masks_and_others_without() {
             let mut seen = std::collections::BTreeSet::new();
             let packings = pack::find("min-time").unwrap().packings(input).unwrap();
             let ways = [Strategy::Fused, Strategy::Serial].into_iter().flat_map(|strategy| {
-                let choice = PlanChoice { scheduler: "min-time", strategy, rule: TileRule::Fitting, explain: false };
+                let choice = PlanChoice { scheduler: "min-time", strategy, rule: TileRule::Quickest, explain: false };
                 packings.iter().map(move |packing| plan::build(input, packing, &choice).unwrap())
             });
             for plan in ways.filter(|plan| plan.subtree_packs() > 0) {
@@ -312,7 +312,7 @@ fn what_few_have_is_taken_apart_in_queues_where_it_is_little() {
             let choice = PlanChoice {
                 scheduler: "min-time",
                 strategy: Strategy::Fused,
-                rule: TileRule::Fitting,
+                rule: TileRule::Quickest,
                 explain: false,
             };
             for plan in packings.iter().map(|packing| plan::build(input, packing, &choice).unwrap()) {
