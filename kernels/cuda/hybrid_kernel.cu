@@ -51,8 +51,8 @@ extern "C" __global__ void __launch_bounds__(kHybridThreads, kHybridCtas)
     HybridShared& shared = *(HybridShared*)memory;
     const Roles roles = find_roles(p, (Roles*)memory);
     const bool prefills = roles.prefill != Roles::kNone, decodes = roles.decode != Roles::kNone;
-    const u32 group = __shfl_sync(0xffffffffu, threadIdx.x / kWarpgroup, 0);
-    const u32 warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+    const u32 group = alike(threadIdx.x / kWarpgroup);
+    const u32 warp = alike(threadIdx.x / 32);
     if (threadIdx.x == 0) {
         if (prefills) shared.prefill.scratch.init();
         if (decodes) shared.decode.scratch.init();

@@ -265,7 +265,7 @@ struct PrefillConsumer {
     RingCursor<kStages> cursor;
 
     __device__ __forceinline__ PrefillConsumer(const PrefillParams& params, PrefillShared& memory)
-        : p(params), shared(memory), group(kTaskRows == 64 ? 0 : __shfl_sync(0xffffffffu, (threadIdx.x - kConsumerThread) / kWarpgroup, 0)),
+        : p(params), shared(memory), group(kTaskRows == 64 ? 0 : alike((threadIdx.x - kConsumerThread) / kWarpgroup)),
           thread(threadIdx.x % kWarpgroup), lane(threadIdx.x & 31), warp(thread >> 5) {}
 
     __device__ __forceinline__ u32 row() const { return group * 64 + warp * 16 + (lane >> 2); }

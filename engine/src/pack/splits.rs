@@ -187,13 +187,8 @@ pub(super) fn piece(pack: Pack, begin: u32, end: u32, block_size: u32) -> Pack {
 /// A pack in its parts against the whole; one part tells that nothing is cut, with two as the other way.
 fn explain(input: &PackInput<'_>, subject: Subject, pack: &Pack, (parts, mean): (u32, f64)) -> Decision {
     let shape = &input.batch.shape;
-    let tile = tile::select(
-        input.tiles,
-        input.rule_for_heads(TileRule::Fitting, false),
-        pack.rows(shape.group()),
-        pack.tokens,
-    )
-    .tile;
+    let rule = input.rule_for_heads(TileRule::Fitting, false);
+    let tile = tile::select(input.tiles, rule, pack.rows(shape.group()), pack.tokens).tile;
     let way = |what: String, tokens: u64| {
         let time = tile::pack_time(input.device, tile, shape.head_dim, shape.dtype, Tokens(tokens));
         Considered::new(what, tokens as f64, Price::one_cta(time))
