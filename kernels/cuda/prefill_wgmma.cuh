@@ -4,6 +4,8 @@
 //   warps 0, 1 ──► K and V by bulk copies ──► ring ──┐
 //   warps 2, 3 ──► Q, task ──────────────────────────┴──► warpgroups 1 and 2: S = Q K^T, softmax, O += P V
 //
+// Where K and V come token by token, all four warps copy them, and Q once the first tiles are under way.
+//
 // KV is walked from its end: the tiles that the causal bound cuts come first, and all others need no comparison.
 // K of a tile lies in the ring before V of the tile that was computed before it, as the consumers want them.
 //
@@ -24,12 +26,16 @@ constexpr int kThreads = kWarpgroup + kConsumerThreads;
 // First threads of the warpgroups: where decode may take their place or be beside them, it has the first one.
 constexpr u32 kFetchThread = PS_ROLES == PS_ALONE ? 0 : kWarpgroup;
 constexpr u32 kConsumerThread = PS_ROLES == PS_ALONE ? kWarpgroup : PS_ROLES == PS_EITHER ? 0 : 2 * kWarpgroup;
-// Of the fetching warpgroup, those that ask for K and V, and the others, which copy Q, but for the last where it
-// fetches for the decode beside. To issue a bulk copy takes a warp some 70 cycles: one warp alone would be too slow for
-// tiles of 32 copies, as blocks of 16 tokens make them.
-constexpr u32 kTileWarps = 2;
+// Whether all fetching warps copy K and V, and Q too: token by token two are too slow. Where the last warp fetches for the
+// decode beside, there are only three.
+constexpr bool kAllCopy = !PS_TMA && PS_ROLES != PS_BOTH;
+// Of the fetching warpgroup, those that ask for K and V. To issue a bulk copy takes a warp some 70 cycles: one warp alone
+// would be too slow for tiles of 32 copies, as blocks of 16 tokens make them.
+constexpr u32 kTileWarps = kAllCopy ? 4 : 2;
 constexpr u32 kFetchThreads = PS_ROLES == PS_BOTH ? kWarpgroup - 32 : kWarpgroup;
-constexpr u32 kQueryThreads = kFetchThreads - kTileWarps * 32;
+// And those that copy Q.
+constexpr u32 kQueryThread = kAllCopy ? 0 : kTileWarps * 32;
+constexpr u32 kQueryThreads = kFetchThreads - kQueryThread;
 constexpr int kStageBytes = kTokens * kDim * 2;
 constexpr int kQueryBytes = kTaskRows * kDim * 2;
 static_assert(kTaskRows % 64 == 0 && (kTokens == 64 || kTokens == 96 || kTokens == 128),
@@ -104,7 +110,7 @@ struct PrefillFetch {
     Tasks tasks;
     u32 thread;  // within the warpgroup
     RingCursor<kStages> cursor;  // of those that copy K and V
-    u32 query_parity;            // of the others
+    u32 query_parity;            // of those that copy Q
 
     __device__ __forceinline__ PrefillFetch(const PrefillParams& params, PrefillShared& memory, Tasks from)
         : p(params), shared(memory), tasks(from), thread(threadIdx.x - kFetchThread), query_parity(1) {}
@@ -159,63 +165,77 @@ struct PrefillFetch {
         if (last >= 0) load_tile(&p.v_map, task, 0);
     }
 #else
-    // Each of the two warps copies half of a tile's tokens; lane i knows where tokens i and i + 32 of them are.
-    static constexpr u32 kWarpTokens = kTokens / kTileWarps, kParts = kWarpTokens / 32;
-    static_assert(kWarpTokens % 32 == 0, "each lane has the same number of tokens");
-    struct Places {
+    // Each of the warps that copy has as many tokens of a tile. Of these lane i has tokens i, i + 32, ...: the blocks that
+    // they are in, or their places in the cache.
+    static constexpr u32 kOwnTokens = kTokens / kTileWarps;
+    static constexpr u32 kParts = (kOwnTokens + 31) / 32, kPart = kOwnTokens < 32 ? kOwnTokens : 32;
+    static_assert(kOwnTokens % kPart == 0, "each part has as many tokens");
+    struct Tokens {
         u32 of[kParts];
     };
 
-    __device__ __forceinline__ u32 first_row() const { return (thread >> 5) * kWarpTokens; }
+    __device__ __forceinline__ u32 own_tokens() const { return (thread >> 5) * kOwnTokens; }
 
-    __device__ __forceinline__ Places find_tile(const PrefillTask& task, u32 tile) {
-        Places places;
+    __device__ __forceinline__ Tokens blocks_of_tile(const PrefillTask& task, u32 tile) {
+        Tokens blocks;
 #pragma unroll
         for (u32 part = 0; part < kParts; ++part) {
-            const u32 within = tile * kTokens + first_row() + part * 32 + (thread & 31), token = task.kv_begin + within;
-            const bool real = within < task.tokens;
-            const u32 block = real ? __ldg(p.block_ids + task.block_begin + (token >> p.block_shift)) : 0;
-            places.of[part] = token_place(p, block, token, task.kv_head);
+            const u32 token = tile * kTokens + own_tokens() + part * 32 + (thread & 31);
+            const bool real = token < task.tokens;
+            blocks.of[part] = real ? __ldg(p.block_ids + task.block_begin + ((task.kv_begin + token) >> p.block_shift)) : 0;
+        }
+        return blocks;
+    }
+
+    __device__ __forceinline__ Tokens places_of_tile(const PrefillTask& task, const Tokens& blocks, u32 tile) {
+        Tokens places;
+#pragma unroll
+        for (u32 part = 0; part < kParts; ++part) {
+            const u32 token = task.kv_begin + tile * kTokens + own_tokens() + part * 32 + (thread & 31);
+            places.of[part] = token_place(p, blocks.of[part], token, task.kv_head);
         }
         return places;
     }
 
     // One K or V tile.
-    __device__ __forceinline__ void load_tile(const u16* cache, const PrefillTask& task, const Places& places, u32 tile) {
-        const int left = (int)task.tokens - (int)(tile * kTokens + first_row());
+    __device__ __forceinline__ void load_tile(const u16* cache, const PrefillTask& task, const Tokens& places, u32 tile) {
+        const int left = (int)task.tokens - (int)(tile * kTokens + own_tokens());
         barrier_wait(smem_address(&shared.scratch.empty[cursor.stage]), cursor.parity ^ 1);
         __syncwarp();
         const u32 base = smem_address(shared.ring[cursor.stage]);
 #pragma unroll
         for (u32 part = 0; part < kParts; ++part) {
-            copy_tokens<kTokens, 32, kCopiesAtOnce, false>(base, first_row() + part * 32, cache, places.of[part],
-                                                           left - (int)(part * 32), thread & 31);
+            copy_tokens<kTokens, kPart, kCopiesAtOnce, true>(base, own_tokens() + part * 32, cache, places.of[part],
+                                                              left - (int)(part * 32), thread & 31);
         }
         barrier_arrive_on_copies(smem_address(&shared.scratch.full[cursor.stage]));
         cursor.advance();
     }
 
-    // The places of a tile are found before the one behind it is fetched.
+    // The blocks of a tile are asked for while the one behind it is fetched, and looked at only when it is its turn: a
+    // warp that looks at once waits a way to HBM at each tile. Q waits for the task before to end.
     __device__ __forceinline__ void load_kv(const PrefillTask& task) {
-        const int last = (int)task.tiles() - 1;
-        if (last < 0) return;
-        Places next = find_tile(task, last), before = next;
+        const int last = (int)task.tiles() - 1, queries_after = max(last - 1, 0);
+        Tokens next = {}, before = {};
+        if (last >= 0) next = blocks_of_tile(task, last);
 #pragma unroll 1
         for (int tile = last; tile >= 0; --tile) {
-            const Places places = next;
-            if (tile > 0) next = find_tile(task, tile - 1);
+            const Tokens places = places_of_tile(task, next, tile);
+            if (tile > 0) next = blocks_of_tile(task, tile - 1);
             load_tile(p.k, task, places, tile);
             if (tile < last) load_tile(p.v, task, before, tile + 1);
             before = places;
+            if (kAllCopy && tile == queries_after) hand_queries(task);
         }
-        load_tile(p.v, task, before, 0);
+        if (last >= 0) load_tile(p.v, task, before, 0);
+        if (kAllCopy && last < 0) hand_queries(task);
     }
 #endif
 
-    // By the other warps: Q for the consumers, once they have given back that before.
+    // Q for the consumers, once they have given back that before.
     __device__ __forceinline__ void hand_queries(const PrefillTask& task) {
         const auto given_back = [&] { barrier_wait(smem_address(&shared.scratch.query_empty), query_parity); };
-        copy_queries<kQueryThreads>(p, task, smem_address(shared.queries), thread - kTileWarps * 32, given_back);
+        copy_queries<kQueryThreads>(p, task, smem_address(shared.queries), thread - kQueryThread, given_back);
         query_parity ^= 1;
         barrier_arrive_on_copies(smem_address(&shared.scratch.query_full));
     }

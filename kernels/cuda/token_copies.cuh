@@ -16,7 +16,7 @@ __device__ __forceinline__ u32 token_place(const Params& p, u32 block, u32 token
 
 // Copies `kTokens` rows to row `row` (a multiple of 8) of a tile of `kRows` rows and those after it; lane i has the place
 // of the i-th. Rows from the `real`-th on become zeros. With `kKeeps` the address of the first copy is kept for the others:
-// half of the instructions, but registers that prefill and one copying warp of decode have not.
+// half of the instructions, but registers that one copying warp of decode has not.
 template <int kRows, u32 kTokens, int kAtOnce, bool kKeeps>
 __device__ __forceinline__ void copy_tokens(u32 tile, u32 row, const u16* cache, u32 place, int real, u32 lane) {
     constexpr u32 kChunks = kDim / 8, kTokensPerCopy = 32 / kChunks;
