@@ -84,7 +84,7 @@ struct TileShape {
     static constexpr int kPStride = N + 8;                              // halves per row of P
     static constexpr int kHeads = kPerWarp ? 4 : 1;                     // KV heads taken together
     static constexpr int kTeams = M > 64 ? M / 64 : 1;
-    static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && ((M == 64 && N == 64 && kDim >= 128) || kTeams > 1);
+    static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && ((M == 64 && N == 64) || kTeams > 1);
     // Whether V of a tile comes behind K of the next (`Consumer::overlapped_tiles`).
     static constexpr bool kLateV = kWgmma && kTeams == 1;
     // Whether its tasks may have tokens that only some of their queries see (masks.cuh).
