@@ -11,13 +11,13 @@ use engine::workload::{AttentionShape, BatchSpec, parse_tree};
 
 /// Leaves that end within a block, below inner nodes and not, of some shared KV.
 fn planned(strategy: Strategy) -> Planned {
-    let shape = AttentionShape { query_heads: 16, kv_heads: 4, head_dim: 64, block_size: 16, ..Default::default() };
+    let shape = AttentionShape { query_heads: 20, kv_heads: 4, head_dim: 128, block_size: 16, ..Default::default() };
     let mut spec: BatchSpec = parse_tree("1,64,512_1024,32,23", shape).unwrap();
     spec.roots.extend(parse_tree("1,256_512,41", shape).unwrap().roots);
     let device = engine::hw::find("h200-sxm").unwrap();
     let options = PlanOptions { scheduler: "min-time".to_owned(), strategy, ..PlanOptions::new(device) };
     let planned = plan_spec(&spec, &options).unwrap();
-    assert_eq!(planned.plan.subtree_packs(), 768 / 16, "16 requests fit a pack: {:?}", planned.plan.tiles());
+    assert_eq!(planned.plan.subtree_packs(), 43 + 22, "12 requests fit a pack: {:?}", planned.plan.tiles());
     planned
 }
 

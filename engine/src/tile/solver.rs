@@ -139,7 +139,7 @@ pub fn solve(device: &Device, head_dim: u32, dtype: Dtype) -> TileSet {
 }
 
 /// Tiles with a taller one of as many tokens whose steps were measured to take less, by themselves and of an SM:
-/// warpgroup instructions take 64 rows in less time than warps take 32 (H200, 64×64 and 32×64 at head dimension 128).
+/// warpgroup instructions take 64 rows in less time than warps take 32 (H200, 64×64 and 32×64).
 fn quicker(device: &Device, feasible: &[Tile], head_dim: u32, dtype: Dtype) -> Vec<(Tile, Tile)> {
     let steps = |tile: &Tile| {
         let kernel = kernel(device, *tile, head_dim, dtype);

@@ -18,6 +18,7 @@ mod fits;
 mod l2;
 mod limits;
 mod marks;
+mod masked;
 mod memory;
 mod merge_cost;
 mod own;

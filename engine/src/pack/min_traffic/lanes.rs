@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::hw::Device;
 use crate::pack::{Pack, PackInput, Packing};
-use crate::tile::{self, LaneTime, TileRule};
+use crate::tile::{self, LaneTime, Tile, TileRule};
 
 /// How much later than by their times packs above leaves may arrive. Leaves that end 7 % later still arrive last on an
 /// H200 (configuration 1 of PAT in pieces of 512 and 224 tokens: 23.3 µs, and 29.0 in 608 and 224).
@@ -389,10 +389,13 @@ impl Class {
 
 /// The times of a pack's CTAs, which take one KV head each where that is asked for.
 pub(super) fn lane_time(input: &PackInput<'_>, pack: &Pack, one_head: bool) -> LaneTime {
-    let shape = &input.batch.shape;
+    LaneTime::of(input.device, tile_of(input, pack, one_head), &input.batch.shape)
+}
+
+/// The tile that `pack` gets.
+pub(super) fn tile_of(input: &PackInput<'_>, pack: &Pack, one_head: bool) -> Tile {
     let rule = input.fixed_tile.map_or_else(|| input.rule_for_heads(TileRule::Quickest, one_head), TileRule::Fixed);
-    let tile = tile::select(input.tiles, rule, pack.rows(shape.group()), pack.tokens).tile;
-    LaneTime::of(input.device, tile, shape)
+    tile::select(input.tiles, rule, pack.rows(input.batch.shape.group()), pack.tokens).tile
 }
 
 #[cfg(test)]

@@ -10,20 +10,19 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use rustc_hash::FxHashMap;
 
 use crate::decision::{Choice, Considered, Decision, Price, Subject};
-use crate::pack::min_traffic::lanes::lane_time;
+use crate::pack::min_traffic::lanes::{lane_time, tile_of};
 use crate::pack::{Pack, PackInput, Packing, SubtreeLayout};
 use crate::tile::{self, FEW_ROWS, LaneTime};
 use crate::units::{Bytes, NodeIdx, PackIdx, QueryIdx, Tokens};
 
 /// The largest head dimension at which kernels have masks.
 const MOST_DIMENSIONS: u32 = 128;
-/// Rows of packs whose tiles spill registers in one persistent kernel with masks.
-const SPILLS: RangeInclusive<u32> = 17..=32;
+/// Rows of the tile that spills registers in one persistent kernel with masks.
+const SPILLS: u32 = 32;
 
 /// The most that packs may take of the lanes along with others, in times of what they take apart, to be priced as runs: where
 /// HBM binds, lanes have time left. Leaves of 128 tokens behind 512 or 1,024 have 1.13 at 32/8, those of 256 have 1.33: of
@@ -59,13 +58,13 @@ pub(super) fn with_subtrees(input: &PackInput<'_>, packing: &Packing, most: f64)
 fn run_beside<'a>(input: &PackInput<'_>, packs: impl Iterator<Item = &'a Pack>) -> bool {
     let (mut four_heads, mut one_head) = (false, false);
     for pack in packs {
-        let rows = pack.rows(input.batch.shape.group());
-        if SPILLS.contains(&rows) {
+        let tile = tile_of(input, pack, false);
+        if tile.m == SPILLS {
             return false;
         }
-        if rows < *SPILLS.start() {
+        if tile.m < SPILLS {
             let several = lane_time(input, pack, false).heads > 1;
-            four_heads |= several && rows > FEW_ROWS.m;
+            four_heads |= several && pack.rows(input.batch.shape.group()) > FEW_ROWS.m;
             one_head |= !several;
         }
     }
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_packs_of_17_to_32_rows_there_are_none() {
+    fn beside_tiles_of_32_rows_there_are_none() {
         let beside = |heads| {
             let mut spec = parse_tree("1,1024_2048,32", AttentionShape::default()).unwrap();
             (spec.shape.query_heads, spec.shape.kv_heads, spec.shape.block_size) = heads;
@@ -384,7 +383,19 @@ mod tests {
         };
         assert!(beside((32, 8, 32)), "one of four rows runs on the lean tile");
         assert!(beside((48, 4, 32)), "one of twelve on that of 16");
-        assert!(!beside((80, 4, 32)), "one of twenty has none beside masks");
+        assert!(beside((80, 4, 32)), "one of twenty on that of 64, whose steps take less");
+        let batch = tree("1,40_256,16", (80, 4));
+        let mut device = hw::find("h200-sxm").unwrap().clone();
+        device.kernels.iter_mut().find(|kernel| (kernel.m, kernel.n) == (64, 64)).unwrap().chain = None;
+        let tiles = crate::tile::solve(&device, batch.shape.head_dim, batch.shape.dtype);
+        with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
+            let input = PackInput { device: &device, tiles: &tiles, ..*input };
+            let pack = Pack { queries_len: 1, ..MinTime.pack(&input).unwrap().packs[0] };
+            assert!(
+                !run_beside(&input, [pack].iter()),
+                "where nobody timed those, one of twenty has none beside masks"
+            );
+        });
     }
 
     #[test]

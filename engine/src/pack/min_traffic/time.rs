@@ -110,14 +110,14 @@ impl Scheduler for MinTime {
     fn packings(&self, input: &PackInput<'_>) -> Result<Vec<Packing>> {
         let (mut ways, first) = ways(input);
         ways.extend(ways.iter().filter_map(|way| way.with_one_head(input)).collect::<Vec<_>>());
-        let own = f64::from(ways[first].limits[0].1.partials());
-        let few = |makespan: &Makespan| {
+        let own = ways[first].limits[0].1.partials();
+        let few = |way: &Way<'_>, makespan: &Makespan| {
             let more = if makespan.is_one_wave() { MORE_PARTIALS_OF_ONE_WAVE } else { MORE_PARTIALS };
-            f64::from(makespan.partials()) <= more * own
+            f64::from(makespan.partials()) <= more * f64::from(own.max(way.limits[0].1.partials()))
         };
         let mut cuts: Vec<(usize, &(Limit, Makespan))> = Vec::new();
         for (number, way) in ways.iter().enumerate() {
-            let is_open = |(_, makespan): &&(Limit, Makespan)| few(makespan) && way.is_told(makespan);
+            let is_open = |(_, makespan): &&(Limit, Makespan)| few(way, makespan) && way.is_told(makespan);
             let most = if way.packing.takes_requests_by_heads() { CUTS_OF_ONE_HEAD } else { CUTS };
             cuts.extend(way.limits.iter().take(most).filter(is_open).map(|cut| (number, cut)));
         }
@@ -302,5 +302,31 @@ fn explain(input: &PackInput<'_>, first: usize, pack: &Pack, pieces: u32) -> Dec
         unit: "KV tokens of its CTA".into(),
         rule: "of the limits of a CTA's time, the one at which the makespan by the closed form is least".into(),
         constant: Some(RuleConstant::new("limit in KV tokens of this tile", piece, Some(whole))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack::testing::with_input;
+    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+
+    /// The closed form takes a pack a query there, whose four partials are far fewer than those of shared packs.
+    #[test]
+    fn shared_packs_of_one_kv_head_are_priced_as_runs_though_they_have_more_partials() {
+        let shape = AttentionShape { query_heads: 8, kv_heads: 1, block_size: 16, ..AttentionShape::default() };
+        let batch = parse_tree("1,15,60_6256,1104,271", shape).unwrap().build().unwrap();
+        with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
+            let (ways, first) = ways(input);
+            let partials = |way: &Way<'_>| way.limits[0].1.partials();
+            let partials = [partials(&ways[0]), partials(&ways[1])].map(f64::from);
+            assert!(first == 1 && partials[0] > MORE_PARTIALS_OF_ONE_WAVE * partials[1], "{first} {partials:?}");
+            let packings = MinTime.packings(input).unwrap();
+            assert!(
+                packings[0].packs.iter().all(|pack| pack.queries_len <= 2),
+                "what the closed form takes comes first"
+            );
+            assert!(packings.iter().any(|packing| packing.packs.iter().any(|pack| pack.queries_len == 8)));
+        });
     }
 }
