@@ -137,6 +137,9 @@ struct Completed {
     u32 nth, warps;  // this warp, and how many share the rows
 };
 
+// Whether some queries are merged by CTAs that have no more tasks. Beside prefill there are no registers for the question.
+constexpr bool kWatches = PS_FUSED && !PS_BESIDE;
+
 #if PS_FUSED
 // Adds `rows` to the rows of a query that have arrived, and returns how many there were.
 __device__ __forceinline__ u32 count_arrival(u32* p, u32 rows) {
@@ -144,9 +147,6 @@ __device__ __forceinline__ u32 count_arrival(u32* p, u32 rows) {
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(rows) : "memory");
     return r;
 }
-
-// Whether some queries are merged by CTAs that have no more tasks. Beside prefill there are no registers for the question.
-constexpr bool kWatches = PS_FUSED && !PS_BESIDE;
 
 // The same, where nobody waits for the answer.
 __device__ __forceinline__ void tell_arrival(u32* p, u32 rows) {

@@ -124,7 +124,7 @@ pub(super) struct DecodeCta {
     pub(super) order: CtaOrder,
     /// Whether its first tiles were fetched while the task before it on its worker ended.
     pub(super) ahead: bool,
-    /// What few of its rows see, where it computes that apart.
+    /// What few of its rows see, where that takes steps of another length.
     pub(super) few: Few,
 }
 

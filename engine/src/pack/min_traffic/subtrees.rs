@@ -63,7 +63,7 @@ fn run_beside<'a>(input: &PackInput<'_>, packs: impl Iterator<Item = &'a Pack>) 
             return false;
         }
         if tile.m < SPILLS {
-            let several = lane_time(input, pack, false).heads > 1;
+            let several = LaneTime::of(input.device, tile, &input.batch.shape).heads > 1;
             four_heads |= several && pack.rows(input.batch.shape.group()) > FEW_ROWS.m;
             one_head |= !several;
         }

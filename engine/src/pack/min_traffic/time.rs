@@ -68,8 +68,9 @@ const CUTS: usize = 5;
 /// not see that few CTAs keep few bytes in flight, and takes 10 pieces for two requests of 400,000 tokens at 28/4, 427 µs by
 /// cohorts, where 16 take 387.
 const CUTS_OF_ONE_HEAD: usize = 10;
-/// Of those with more partials a query than so many times those of the closed form's own, no price tells who comes last: of
-/// PAT's configurations at 32/8 they made 5 and 18 a sixth longer on an H200, which cohorts give 6 to 9 % less.
+/// Of those with more partials a query than so many times those of the closed form's own and of the best cut of the same way to
+/// share, no price tells who comes last: of PAT's configurations at 32/8 they made 5 and 18 a sixth longer on an H200, which
+/// cohorts give 6 to 9 % less.
 const MORE_PARTIALS: f64 = 1.15;
 /// The same where each lane has one CTA at most: of these cohorts know how they end. On an H100 20 requests of 7 query heads a
 /// KV head over 5,984 shared tokens take 32.1 µs with 17 partials, and 35.6 with 11.
