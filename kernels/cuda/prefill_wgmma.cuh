@@ -165,36 +165,20 @@ struct PrefillFetch {
         if (last >= 0) load_tile(&p.v_map, task, 0);
     }
 #else
-    // Each of the warps that copy has as many tokens of a tile. Of these lane i has tokens i, i + 32, ...: the blocks that
-    // they are in, or their places in the cache.
-    static constexpr u32 kOwnTokens = kTokens / kTileWarps;
-    static constexpr u32 kParts = (kOwnTokens + 31) / 32, kPart = kOwnTokens < 32 ? kOwnTokens : 32;
-    static_assert(kOwnTokens % kPart == 0, "each part has as many tokens");
-    struct Tokens {
-        u32 of[kParts];
-    };
+    // Each of the warps that copy has as many tokens of a tile.
+    using Tokens = OwnTokens<kTokens / kTileWarps>;
 
-    __device__ __forceinline__ u32 own_tokens() const { return (thread >> 5) * kOwnTokens; }
+    __device__ __forceinline__ u32 own_tokens() const { return (thread >> 5) * (kTokens / kTileWarps); }
 
     __device__ __forceinline__ Tokens blocks_of_tile(const PrefillTask& task, u32 tile) {
         Tokens blocks;
 #pragma unroll
-        for (u32 part = 0; part < kParts; ++part) {
+        for (u32 part = 0; part < Tokens::kParts; ++part) {
             const u32 token = tile * kTokens + own_tokens() + part * 32 + (thread & 31);
             const bool real = token < task.tokens;
             blocks.of[part] = real ? __ldg(p.block_ids + task.block_begin + ((task.kv_begin + token) >> p.block_shift)) : 0;
         }
         return blocks;
-    }
-
-    __device__ __forceinline__ Tokens places_of_tile(const PrefillTask& task, const Tokens& blocks, u32 tile) {
-        Tokens places;
-#pragma unroll
-        for (u32 part = 0; part < kParts; ++part) {
-            const u32 token = task.kv_begin + tile * kTokens + own_tokens() + part * 32 + (thread & 31);
-            places.of[part] = token_place(p, blocks.of[part], token, task.kv_head);
-        }
-        return places;
     }
 
     // One K or V tile.
@@ -204,9 +188,9 @@ struct PrefillFetch {
         __syncwarp();
         const u32 base = smem_address(shared.ring[cursor.stage]);
 #pragma unroll
-        for (u32 part = 0; part < kParts; ++part) {
-            copy_tokens<kTokens, kPart, kCopiesAtOnce, true>(base, own_tokens() + part * 32, cache, places.of[part],
-                                                              left - (int)(part * 32), thread & 31);
+        for (u32 part = 0; part < Tokens::kParts; ++part) {
+            copy_tokens<kTokens, Tokens::kPart, kCopiesAtOnce, true>(base, own_tokens() + part * 32, cache, places.of[part],
+                                                                     left - (int)(part * 32), thread & 31);
         }
         barrier_arrive_on_copies(smem_address(&shared.scratch.full[cursor.stage]));
         cursor.advance();
@@ -220,7 +204,8 @@ struct PrefillFetch {
         if (last >= 0) next = blocks_of_tile(task, last);
 #pragma unroll 1
         for (int tile = last; tile >= 0; --tile) {
-            const Tokens places = places_of_tile(task, next, tile);
+            const u32 first = task.kv_begin + tile * kTokens + own_tokens();
+            const Tokens places = places_of(p, next, first, task.kv_head, thread & 31);
             if (tile > 0) next = blocks_of_tile(task, tile - 1);
             load_tile(p.k, task, places, tile);
             if (tile < last) load_tile(p.v, task, before, tile + 1);

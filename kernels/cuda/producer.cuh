@@ -245,18 +245,13 @@ struct Producer {
         if (kFoldStage<S> && task.folds != 0) load_partials(task);
     }
 #else
-    // Of this warp's tokens of a tile, lane i has tokens i, i + 32, ...: the blocks that they are in, or their places in
-    // the cache for the first KV head.
+    // Their places are those for the first KV head.
     template <class S>
-    struct Tokens {
-        static constexpr u32 kOwn = S::kTokens / kCopiers;
-        static constexpr u32 kParts = (kOwn + 31) / 32, kPart = kOwn < 32 ? kOwn : 32;
-        u32 of[kParts];
-    };
+    using Tokens = OwnTokens<S::kTokens / kCopiers>;
 
     template <class S>
     __device__ __forceinline__ u32 own_tokens() const {
-        return kCopiers > 1 ? copier * Tokens<S>::kOwn : 0;
+        return kCopiers > 1 ? copier * (S::kTokens / kCopiers) : 0;
     }
 
     template <class S>
@@ -267,17 +262,6 @@ struct Producer {
             blocks.of[part] = block_at(task, begin + own_tokens<S>() + part * 32 + lane, 0);
         }
         return blocks;
-    }
-
-    template <class S>
-    __device__ __forceinline__ Tokens<S> places_of_tile(const Task& task, const Tokens<S>& blocks, u32 begin) {
-        Tokens<S> places;
-#pragma unroll
-        for (u32 part = 0; part < Tokens<S>::kParts; ++part) {
-            const u32 token = begin + own_tokens<S>() + part * 32 + lane;
-            places.of[part] = token_place(p, blocks.of[part], token, task.kv_head);
-        }
-        return places;
     }
 
     // The K or V tile that begins at token `begin`.
@@ -309,7 +293,7 @@ struct Producer {
         Tokens<S> next = blocks_of_tile<S>(task, 0), before = next;
 #pragma unroll 1
         for (u32 begin = 0; begin < task.kv_tokens; begin += S::kTokens) {
-            const Tokens<S> places = places_of_tile<S>(task, next, begin);
+            const Tokens<S> places = places_of(p, next, begin + own_tokens<S>(), task.kv_head, lane);
             next = blocks_of_tile<S>(task, begin + S::kTokens);
             load_tile<S>(p.k, task, places, begin);
             if (!S::kLateV) load_tile<S>(p.v, task, places, begin);

@@ -14,6 +14,27 @@ __device__ __forceinline__ u32 token_place(const Params& p, u32 block, u32 token
     return (u32)((block * p.stride_block + in_block * p.stride_token + kv_head * p.stride_head) / kPlace);
 }
 
+// Of a warp's `kOwn` tokens of a tile lane i has tokens i, i + 32, ...: the blocks that they are in, or their places in the
+// cache.
+template <u32 kOwn>
+struct OwnTokens {
+    static constexpr u32 kParts = (kOwn + 31) / 32, kPart = kOwn < 32 ? kOwn : 32;
+    static_assert(kOwn % kPart == 0, "each part has as many tokens");
+    u32 of[kParts];
+};
+
+// Places of those from token `first` on, in their blocks.
+template <u32 kOwn, class Params>
+__device__ __forceinline__ OwnTokens<kOwn> places_of(const Params& p, const OwnTokens<kOwn>& blocks, u32 first, u32 kv_head,
+                                                     u32 lane) {
+    OwnTokens<kOwn> places;
+#pragma unroll
+    for (u32 part = 0; part < OwnTokens<kOwn>::kParts; ++part) {
+        places.of[part] = token_place(p, blocks.of[part], first + part * 32 + lane, kv_head);
+    }
+    return places;
+}
+
 // Copies `kTokens` rows to row `row` (a multiple of 8) of a tile of `kRows` rows and those after it; lane i has the place
 // of the i-th. Rows from the `real`-th on become zeros. With `kKeeps` the address of the first copy is kept for the others:
 // half of the instructions, but registers that one copying warp of decode has not.
