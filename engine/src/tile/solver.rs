@@ -141,19 +141,17 @@ pub fn solve(device: &Device, head_dim: u32, dtype: Dtype) -> TileSet {
 /// Tiles with a taller one of as many tokens whose steps were measured to take less, by themselves and of an SM:
 /// warpgroup instructions take 64 rows in less time than warps take 32 (H200, 64×64 and 32×64).
 fn quicker(device: &Device, feasible: &[Tile], head_dim: u32, dtype: Dtype) -> Vec<(Tile, Tile)> {
-    let steps = |tile: &Tile| {
+    let timed = |tile: &Tile| {
         let kernel = kernel(device, *tile, head_dim, dtype);
-        Some((kernel.heads, kernel.chain?, kernel.sm_step?))
+        Some((*tile, kernel.heads, kernel.chain?, kernel.sm_step?))
     };
-    let takes_less = |tile: &Tile, taller: &Tile| {
-        let (Some((heads, chain, sm_step)), Some(other)) = (steps(tile), steps(taller)) else { return false };
-        heads == other.0 && other.1 <= chain && other.2 <= sm_step
+    let timed: Vec<_> = feasible.iter().filter_map(timed).collect();
+    let taller_than = |(tile, heads, chain, sm_step): &(Tile, u32, Nanos, Nanos)| {
+        let mut taller = timed.iter().rev().filter(|(other, ..)| other.n == tile.n && other.m > tile.m);
+        let (taller, ..) = taller.find(|other| other.1 == *heads && other.2 <= *chain && other.3 <= *sm_step)?;
+        Some((*tile, *taller))
     };
-    let taller_than = |tile: &Tile| {
-        let taller = feasible.iter().filter(|other| other.n == tile.n && other.m > tile.m);
-        Some((*tile, *taller.rev().find(|other| takes_less(tile, other))?))
-    };
-    feasible.iter().filter_map(taller_than).collect()
+    timed.iter().filter_map(taller_than).collect()
 }
 
 /// What a CTA of a tile takes and does on a device.

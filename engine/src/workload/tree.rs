@@ -35,6 +35,11 @@ impl Node {
     pub fn is_leaf(&self) -> bool {
         self.children.is_empty()
     }
+
+    /// Whether its last block has room for more tokens.
+    pub fn ends_within_a_block(&self, block_size: u32) -> bool {
+        self.tokens.0 < self.blocks.len() as u64 * u64::from(block_size)
+    }
 }
 
 /// A forest over the decode requests of a batch. Nodes stand in depth-first order, so a node's

@@ -19,7 +19,7 @@
 use crate::backend::sim::limits::Limits;
 use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
-use crate::backend::sim::tall::Few;
+use crate::backend::sim::sight::Sight;
 use crate::hw::Device;
 use crate::plan::{CtaOrder, HybridKernel, LaunchKind, LaunchPlan, PlannedPack, PrefillKernel, PrefillTask};
 use crate::tile::{self, BULK_BLOCK, CtaShape, Tile, WARPS_FOR_FULL_TENSOR_RATE};
@@ -124,8 +124,8 @@ pub(super) struct DecodeCta {
     pub(super) order: CtaOrder,
     /// Whether its first tiles were fetched while the task before it on its worker ended.
     pub(super) ahead: bool,
-    /// What few of its rows see, where that takes steps of another length.
-    pub(super) few: Few,
+    /// What its rows see.
+    pub(super) sight: Sight,
 }
 
 /// The least time of a step of the lean kernel over that at head dimension 128: QK and PV have a product for every 16 dimensions, and the
@@ -248,7 +248,7 @@ impl CostModel<'_> {
                 sm_step: None,
                 order,
                 ahead: false,
-                few: Few::NONE,
+                sight: Sight::Whole,
             };
         }
         let (chain, fetch) = match kernel.chain {
@@ -259,7 +259,7 @@ impl CostModel<'_> {
         let copies = small * f64::from(tile.n * self.shape.head_dim) / 128.0;
         let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
         let in_flight = kernel.in_flight.as_f64();
-        DecodeCta { tile, heads, in_flight, chain, fetch, sm_step, order, ahead: false, few: Few::NONE }
+        DecodeCta { tile, heads, in_flight, chain, fetch, sm_step, order, ahead: false, sight: Sight::Whole }
     }
 
     /// A decode CTA inside a kernel that computes prefill too: one KV head, and FlashAttention's one
@@ -275,7 +275,7 @@ impl CostModel<'_> {
             sm_step: None,
             order: CtaOrder::HeadFastest,
             ahead: false,
-            few: Few::NONE,
+            sight: Sight::Whole,
         };
         let Some(lean) = own else {
             return DecodeCta { in_flight: self.tile_bytes(pack.tile.n), chain: 0.0, ..alone };
@@ -316,7 +316,7 @@ impl CostModel<'_> {
         let tile_bytes = self.tile_bytes(tile.n) * f64::from(heads);
         let latency = (1.0 - hit) * self.device.tile_latency(tile_bytes) + hit * sim.l2_latency.as_f64();
         let tiles = pack.tokens.0.div_ceil(u64::from(tile.n)).max(1) as f64;
-        let steps = cta.few.steps(tiles, tile.n, self.device.reachable_bytes_per_s());
+        let steps = cta.sight.steps(tiles, tile.n, self.device.reachable_bytes_per_s());
         let row_blocks = rows.div_ceil(tile.m).max(1);
         let padded_rows = f64::from(row_blocks * tile.m);
         let step_flop = 4.0 * padded_rows * f64::from(tile.n) * f64::from(self.shape.head_dim);

@@ -15,7 +15,7 @@
 //! what few see, up to 1.5.
 
 use crate::plan::LaunchPlan;
-use crate::units::PackIdx;
+use crate::units::{NodeIdx, PackIdx};
 use crate::workload::PrefixTree;
 
 /// In times of a step without masks: a tile that all rows see, one that few do, and gaps in it.
@@ -40,12 +40,8 @@ impl Masked {
     pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, at: PackIdx) -> Self {
         let (pack, shape) = (plan.pack(at), &plan.shape);
         let shared = u64::from(pack.blocks_end - pack.blocks_begin) * u64::from(shape.block_size);
-        let has_gap = |node| {
-            let node = tree.node(node);
-            node.tokens.0 < node.blocks.len() as u64 * u64::from(shape.block_size)
-        };
-        let below = tree.below(pack.node, plan.queries_of(at));
-        let gaps = below.into_iter().filter(|node| has_gap(*node)).count() as u32;
+        let has_gap = |node: &NodeIdx| tree.node(*node).ends_within_a_block(shape.block_size);
+        let gaps = tree.below(pack.node, plan.queries_of(at)).into_iter().filter(has_gap).count() as u32;
         let n = u64::from(pack.tile.n);
         let few = (pack.tokens.0.div_ceil(n) - shared / n) as u32;
         let whole = if shape.head_dim <= 64 { WHOLE_AT_64 } else { WHOLE };
@@ -67,28 +63,16 @@ impl Masked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack::testing::with_input;
-    use crate::pack::{self, SubtreeLayout};
-    use crate::plan::{PlanChoice, Strategy, build};
-    use crate::workload::{AttentionShape, parse_tree};
+    use crate::backend::sim::sight::testing::subtree_plan;
+    use crate::pack::SubtreeLayout;
+    use crate::workload::AttentionShape;
 
     /// Of the first subtree pack on the tile of 64 rows among those that `min-time` prices.
     fn masked(tree: &str, head_dim: u32) -> Masked {
         let shape =
             AttentionShape { query_heads: 8, kv_heads: 1, block_size: 64, head_dim, ..AttentionShape::default() };
-        let batch = parse_tree(tree, shape).unwrap().build().unwrap();
-        let scheduler = pack::find("min-time").unwrap();
-        let (strategy, rule) = (Strategy::Fused, scheduler.tile_rule());
-        let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
-        let tree = PrefixTree::of(&batch);
-        with_input(&batch, &tree, ("h200-sxm", None), |input| {
-            let plans =
-                scheduler.packings(input).unwrap().into_iter().map(|packing| build(input, &packing, &choice).unwrap());
-            let subtrees = |plan: &LaunchPlan| {
-                plan.packs[0].tile == SubtreeLayout::TILE && plan.packs[0].is_subtree(shape.block_size)
-            };
-            Masked::of(&plans.into_iter().find(subtrees).unwrap(), &tree, PackIdx(0))
-        })
+        let (plan, tree) = subtree_plan(SubtreeLayout::TILE, tree, shape);
+        Masked::of(&plan, &tree, PackIdx(0))
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod runs_on;
 mod segments;
 mod series;
 mod share;
+mod sight;
 mod tall;
 mod watched;
 

@@ -19,7 +19,7 @@ use crate::backend::sim::l2::L2;
 use crate::backend::sim::memory::{Fluid, Pace};
 use crate::backend::sim::runs_on::RunsOn;
 use crate::backend::sim::series::Series;
-use crate::backend::sim::tall::Few;
+use crate::backend::sim::sight::Sight;
 use crate::backend::sim::watched::Watched;
 use crate::cancel::Cancel;
 use crate::capture::{KernelWindow, LONGEST_RUN, Span};
@@ -121,8 +121,8 @@ pub(super) struct Simulation<'a> {
     merged: Vec<u32>,
     /// Bytes that each pack writes over all heads: partials where something is merged, else outputs.
     written: Vec<f64>,
-    /// What few rows of each pack see.
-    few: Vec<Few>,
+    /// What the rows of each pack see.
+    sight: Vec<Sight>,
     /// Whether queries of a pack have other partials too.
     arrives: Vec<bool>,
     /// [`Self::through`] when each (pack, KV head) was written, and the pack of each slot.
@@ -168,7 +168,7 @@ impl<'a> Simulation<'a> {
             desks: FxHashMap::default(),
             merged,
             written: written(plan),
-            few: (0..plan.packs.len()).map(|at| Few::of(plan, tree, PackIdx::from(at))).collect(),
+            sight: (0..plan.packs.len()).map(|at| Sight::of(plan, tree, PackIdx::from(at))).collect(),
             arrives: merging::arrives(plan),
             stored: vec![0.0; plan.packs.len() * heads],
             pack_of_slot: plan.packs_of_slots(),

@@ -30,7 +30,6 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::backend::sim::masked::Masked;
 use crate::pack::{SubtreeLayout, Turns};
 use crate::plan::LaunchPlan;
 use crate::units::{PackIdx, QueryIdx};
@@ -68,22 +67,14 @@ pub(super) struct Few {
     rest: f64,
     /// Turns of the warpgroup that takes them apart, if one does, in times of those over full blocks.
     apart: Option<f64>,
-    /// Where all rows go through it together, on the smaller tile.
-    masked: Option<Masked>,
 }
 
 impl Few {
-    pub(super) const NONE: Self = Self { tokens: 0.0, warps: 1.0, rest: 0.0, apart: None, masked: None };
+    const NONE: Self = Self { tokens: 0.0, warps: 1.0, rest: 0.0, apart: None };
 
-    /// Of a pack of a plan.
+    /// Of a subtree pack of a plan, on the tall tile.
     pub(super) fn of(plan: &LaunchPlan, tree: &PrefixTree, at: PackIdx) -> Self {
         let (pack, shape) = (plan.pack(at), &plan.shape);
-        if !pack.is_subtree(shape.block_size) {
-            return Self::NONE;
-        }
-        if pack.tile != SubtreeLayout::TALL {
-            return Self { masked: Some(Masked::of(plan, tree, at)), ..Self::NONE };
-        }
         let queries = plan.queries_of(at);
         let places: FxHashMap<QueryIdx, u32> = queries.iter().copied().zip(0..).collect();
         let (mut tokens, mut seen, mut turns, mut gaps) = (0.0, 0.0, Turns::default(), false);
@@ -94,7 +85,7 @@ impl Few {
             let of_node = tree.node(node).blocks.len() as u32 * shape.block_size;
             let rows = first * shape.group()..(last + 1) * shape.group();
             turns.add(of_node, rows.clone());
-            gaps |= tree.node(node).tokens.0 < u64::from(of_node);
+            gaps |= tree.node(node).ends_within_a_block(shape.block_size);
             if count == pack.queries_len {
                 continue;
             }
@@ -109,14 +100,11 @@ impl Few {
         let time = f64::from(turns.count()) * if gaps { GAPS } else { 1.0 };
         let apart = (persistent && turns.are_apart(shared / pack.tile.n)).then_some(time);
         let rest = f64::from(rest);
-        if tokens > 0.0 { Self { tokens, warps: seen / tokens, rest, apart, masked: None } } else { Self::NONE }
+        if tokens > 0.0 { Self { tokens, warps: seen / tokens, rest, apart } } else { Self::NONE }
     }
 
     /// Steps of so many tiles of `n` tokens, in those of tiles that all rows see, where HBM gives so many bytes per s.
     pub(super) fn steps(&self, tiles: f64, n: u32, hbm: f64) -> f64 {
-        if let Some(masked) = self.masked {
-            return masked.steps(tiles);
-        }
         if self.tokens == 0.0 {
             return tiles;
         }
@@ -133,9 +121,6 @@ impl Few {
 
     /// What tells it from others.
     pub(super) fn key(&self) -> (u32, u32) {
-        if let Some(masked) = self.masked {
-            return masked.key();
-        }
         (self.tokens as u32, self.apart.map_or((8.0 * self.warps) as u32, |turns| 1000 + turns as u32))
     }
 }
@@ -143,40 +128,26 @@ impl Few {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack;
-    use crate::pack::testing::with_input;
-    use crate::plan::{PlanChoice, Strategy, build};
-    use crate::workload::{AttentionShape, parse_tree};
+    use crate::backend::sim::sight::testing::subtree_plan;
+    use crate::workload::AttentionShape;
 
     /// Of the first pack of a tree by `min-time`, where that is on the tall tile.
     fn few(tree: &str, (query_heads, kv_heads): (u32, u32)) -> Few {
         let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
-        let batch = parse_tree(tree, shape).unwrap().build().unwrap();
-        let scheduler = pack::find("min-time").unwrap();
-        let (strategy, rule) = (Strategy::Fused, scheduler.tile_rule());
-        let choice = PlanChoice { scheduler: scheduler.name(), strategy, rule, explain: false };
-        let tree = PrefixTree::of(&batch);
-        with_input(&batch, &tree, ("h200-sxm", None), |input| {
-            let plans =
-                scheduler.packings(input).unwrap().into_iter().map(|packing| build(input, &packing, &choice).unwrap());
-            let tall = plans.into_iter().find(|plan| plan.packs[0].tile == SubtreeLayout::TALL).unwrap();
-            Few::of(&tall, &tree, PackIdx(0))
-        })
+        let (plan, tree) = subtree_plan(SubtreeLayout::TALL, tree, shape);
+        Few::of(&plan, &tree, PackIdx(0))
     }
 
     #[test]
     fn of_a_prefix_and_leaves_each_leaf_is_for_one_warp() {
         let of = few("1,1024_2048,32", (32, 8));
-        assert_eq!(of, Few { tokens: 1024.0, warps: 1.0, rest: 0.0, apart: Some(16.0), masked: None });
+        assert_eq!(of, Few { tokens: 1024.0, warps: 1.0, rest: 0.0, apart: Some(16.0) });
         let steps = |few: Few| few.steps(24.0, 128, MEASURED_AT);
         assert!((steps(of) - 20.9).abs() < 1e-9, "the worked number apart: {}", steps(of));
         let by_warps = Few { apart: None, ..of };
         assert!((steps(by_warps) - 25.56).abs() < 1e-9, "the worked number: {}", steps(by_warps));
         // A leaf for 16 rows, so that 64 tokens are of two warps.
-        assert_eq!(
-            few("1,1024_4096,32", (128, 8)),
-            Few { tokens: 256.0, warps: 1.0, rest: 0.0, apart: Some(8.0), masked: None }
-        );
+        assert_eq!(few("1,1024_4096,32", (128, 8)), Few { tokens: 256.0, warps: 1.0, rest: 0.0, apart: Some(8.0) });
         assert_eq!(few("1,1024_2048,64", (32, 8)).apart, None, "32 turns are too many beside 16 tiles");
     }
 

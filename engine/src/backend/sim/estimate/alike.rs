@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::backend::sim::l2::kept;
 use crate::backend::sim::segments::Segments;
-use crate::backend::sim::tall::Few;
+use crate::backend::sim::sight::Sight;
 use crate::hw::Device;
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::tile::Tile;
@@ -45,11 +45,11 @@ pub(in crate::backend::sim) struct Class {
     pub(in crate::backend::sim) once: bool,
     /// Queries that have partials elsewhere.
     pub(super) merged: u32,
-    /// What few of its rows see.
-    pub(super) few: Few,
+    /// What its rows see.
+    pub(super) sight: Sight,
 }
 
-/// What tells classes apart: tile and heads, queries, tokens, hits, whether others read it, merged queries, what few see.
+/// What tells classes apart: tile and heads, queries, tokens, hits, whether others read it, merged queries, what rows see.
 type Key = (Tile, u32, u32, u64, (u32, bool), u32, (u32, u32));
 
 impl Alike {
@@ -64,14 +64,14 @@ impl Alike {
         for (at, pack) in plan.packs.iter().enumerate() {
             let (unique, once) = (readings.unique(pack), readings.once(pack));
             let merged = merged_queries(plan, pack);
-            let few = Few::of(plan, tree, PackIdx::from(at));
+            let sight = Sight::of(plan, tree, PackIdx::from(at));
             let rounded = (unique * HITS).ceil() as u32;
             let key =
-                (pack.tile, pack.heads, pack.queries_len, coarse(pack.tokens.0), (rounded, once), merged, few.key());
+                (pack.tile, pack.heads, pack.queries_len, coarse(pack.tokens.0), (rounded, once), merged, sight.key());
             let class = match last {
                 Some((other, class)) if other == key => class,
                 _ => *known.entry(key).or_insert_with(|| {
-                    alike.classes.push(Class { first: PackIdx::from(at), unique, once, merged, few });
+                    alike.classes.push(Class { first: PackIdx::from(at), unique, once, merged, sight });
                     alike.classes.len() as u32 - 1
                 }),
             };

@@ -240,7 +240,7 @@ fn decode_kind(
     }
     let heads = plan.run_of_heads(launch, class.first);
     let ahead = launch.kind.is_persistent();
-    let cta = DecodeCta { few: class.few, ..model.cta(pack, heads, launch.order, on) };
+    let cta = DecodeCta { sight: class.sight, ..model.cta(pack, heads, launch.order, on) };
     let main_loop = |ahead| model.main_loop(pack, &DecodeCta { ahead, ..cta }, hit, written);
     let work = main_loop(ahead);
     let (begin, end) = if ahead {

@@ -71,8 +71,8 @@ impl Simulation<'_> {
                 self.model.virtual_cta(pack, &kernel)
             } else {
                 let ahead = follows && launch.kind.is_persistent();
-                let few = self.few[decode.pack.at()];
-                DecodeCta { ahead, few, ..self.model.cta(pack, decode.kv_heads, launch.order, on) }
+                let sight = self.sight[decode.pack.at()];
+                DecodeCta { ahead, sight, ..self.model.cta(pack, decode.kv_heads, launch.order, on) }
             };
             let hit = hits / f64::from(decode.kv_heads);
             let written = self.written[decode.pack.at()];
