@@ -164,16 +164,16 @@ struct MergeParams {
 };
 static_assert(sizeof(MergeParams) == 80, "MergeParams is 80 bytes");
 
-// Some query rows of a prefill chunk over a range of KV, for every query head.
+// Some query rows of a prefill chunk over a range of KV, for every query head, or for every KV head whose query heads they fold.
 struct alignas(16) PrefillItem {
     u32 row_begin;    // first row in Q and the output, or first entry of `rows`
     u32 num_rows;
     u32 block_begin;  // entry in `block_ids` of the request's first block
     u32 kv_begin;     // tokens of the request: a multiple of what a bulk copy takes
     u32 kv_end;
-    u32 position;     // row r sees the tokens before position + r + 1
+    u32 position;     // row (or query, where heads are folded) r sees the tokens before position + r + 1
     u32 slot_begin;   // slot of the first row's partial; kNoSlot where the rows are output
-    u32 slot_step;    // from one row's slot to the next
+    u32 slot_step;    // from one row's (or query's) slot to the next
     u32 task;         // the caller's number, for the trace
     u32 kind;         // kListed, kFolded
     u32 unused[2];

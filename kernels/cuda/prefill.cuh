@@ -33,24 +33,31 @@ struct PrefillTask {
     u32 row_begin, num_rows;
     u32 block_begin;
     u32 kv_begin, tokens;
-    int visible;  // tokens from kv_begin on that row 0 would see of a KV without end; each later row one more
+    int visible;  // tokens from kv_begin on that row 0 would see of a KV without end; each later query one more
     u32 slot_begin, slot_step;
     u32 number;
     u32 head, kv_head;  // query head; the first of its KV head where they are folded
 #if PS_SLIM
-    // Of its items all rows are listed or none, and none are folded: there are no registers to tell.
+    // Of its items all rows are listed or none, and folded or none: there are no registers to tell.
     __device__ __forceinline__ bool listed(const PrefillParams& p) const { return p.rows != nullptr; }
-    __device__ __forceinline__ bool folded() const { return false; }
+    __device__ __forceinline__ bool folded(const PrefillParams& p) const { return p.num_folded != 0; }
 #else
     u32 kind;
     __device__ __forceinline__ bool listed(const PrefillParams&) const { return kind & kListed; }
-    __device__ __forceinline__ bool folded() const { return kind & kFolded; }
+    __device__ __forceinline__ bool folded(const PrefillParams&) const { return kind & kFolded; }
 #endif
 
     __device__ __forceinline__ u32 tiles() const { return (tokens + kTokens - 1) / kTokens; }
 
+    // The query of a row: of folded rows as many as the KV head has query heads are of one.
+    __device__ __forceinline__ u32 query_of(const PrefillParams& p, u32 row) const {
+        return folded(p) ? row / p.group : row;
+    }
+
     // Tokens from kv_begin on that row `row` sees.
-    __device__ __forceinline__ u32 seen_by(u32 row) const { return min(max(visible + (int)row, 0), (int)tokens); }
+    __device__ __forceinline__ u32 seen_by(const PrefillParams& p, u32 row) const {
+        return min(max(visible + (int)query_of(p, row), 0), (int)tokens);
+    }
 };
 
 // Tasks of one KV head.
@@ -135,18 +142,19 @@ __device__ __forceinline__ u32 row_of(const PrefillParams& p, const PrefillTask&
     return task.listed(p) ? __ldg(p.rows + task.row_begin + row) : task.row_begin + row;
 }
 
+// Query head of row `row` of a task.
+__device__ __forceinline__ u32 head_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
+    return task.head + (task.folded(p) ? row % p.group : 0);
+}
+
 // Place of row `row` of a task among the (row, query head) pairs of Q and of the output.
 __device__ __forceinline__ u64 place_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
-    const bool folded = task.folded();
-    const u32 nth = folded ? row / p.group : row, head = folded ? row % p.group : 0;
-    return (u64)row_of(p, task, nth) * p.q_heads + task.head + head;
+    return (u64)row_of(p, task, task.query_of(p, row)) * p.q_heads + head_of(p, task, row);
 }
 
 // Likewise among those of the partials.
 __device__ __forceinline__ u64 slot_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
-    const bool folded = task.folded();
-    const u32 nth = folded ? row / p.group : row, head = folded ? row % p.group : 0;
-    return (u64)(task.slot_begin + nth * task.slot_step) * p.q_heads + task.head + head;
+    return (u64)(task.slot_begin + task.query_of(p, row) * task.slot_step) * p.q_heads + head_of(p, task, row);
 }
 
 // The rows of Q of a task, by `kCopiers` threads of which this is number `thread`, once `ready` returns. Places of rows

@@ -146,7 +146,7 @@ struct PrefillWarps {
         scores(s, q, stage);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            seen[r] = (int)task.seen_by(row() + r * 8) - (int)(tile * kTokens) - (int)(lane & 3) * 2;
+            seen[r] = (int)task.seen_by(p, row() + r * 8) - (int)(tile * kTokens) - (int)(lane & 3) * 2;
         }
         softmax_tile<kMasked>(s, state, shrink, p.scale_log2, seen);
         state.rescale(shrink);
@@ -157,7 +157,7 @@ struct PrefillWarps {
     __device__ __forceinline__ void tiles(const PrefillTask& task, PrefillState& state, TraceSpan& span) {
         const u32 kv_head = task.kv_head;
         // Tiles that every row of this warp sees whole.
-        const int whole = task.seen_by(warp * 16) / kTokens, last = (int)task.tiles() - 1;
+        const int whole = task.seen_by(p, warp * 16) / kTokens, last = (int)task.tiles() - 1;
         u32 q[kQuerySteps][4], blocks[kCopies], stage = 0;
         find_blocks(blocks, task, last);
         copy_queries<kThreads>(p, task, smem_address(shared.queries), thread, [] {});

@@ -327,7 +327,7 @@ struct PrefillConsumer {
     __device__ __forceinline__ void seen_in(int (&seen)[2], const PrefillTask& task, u32 tile) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            seen[r] = (int)task.seen_by(row() + r * 8) - (int)(tile * kTokens) - (int)(lane & 3) * 2;
+            seen[r] = (int)task.seen_by(p, row() + r * 8) - (int)(tile * kTokens) - (int)(lane & 3) * 2;
         }
     }
 
@@ -401,7 +401,7 @@ struct PrefillConsumer {
         u32 weights[kTokens / 16][4];
         const u32 tiles = task.tiles();
         // Tiles that every row of this warpgroup sees whole.
-        const u32 whole = task.seen_by(group * 64) / kTokens;
+        const u32 whole = task.seen_by(p, group * 64) / kTokens;
         wait_stage(cursor);
         span.first_tile();
         first_step(task, state, s, weights, tiles - 1);

@@ -143,6 +143,7 @@ impl Input {
                 tasks.push(PrefillTask {
                     rows: TaskRows::From(row),
                     num_rows,
+                    folded: false,
                     block_begin: 0,
                     kv_begin: (split * piece).min(bound),
                     kv_end: ((split + 1) * piece).min(bound),

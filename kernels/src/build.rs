@@ -346,10 +346,11 @@ impl<'a> Builder<'a> {
         };
         let function = gpu.load(&self.compiler.prefill(&spec)?)?;
         let (items, num_folded) = queued_prefill_items(self.plan, tasks);
-        let listed = items.iter().filter(|item| item.kind != 0).count();
-        if launch.beside && (num_folded > 0 || (listed > 0 && listed < items.len())) {
+        let listed = items.iter().filter(|item| item.kind & PrefillItem::LISTED != 0).count();
+        let some = |of_items: usize| of_items > 0 && of_items < items.len();
+        if launch.beside && (some(listed) || some(num_folded as usize)) {
             return Err(KernelError::Unsupported(
-                "lists of some rows, or query heads, in prefill beside decode".to_owned(),
+                "lists of some rows, or heads of some that are folded, in prefill beside decode".to_owned(),
             ));
         }
         let rows = if launch.beside && listed == 0 { 0 } else { self.query_index };

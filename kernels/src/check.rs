@@ -109,7 +109,7 @@ impl PlanArrays<'_> {
         let blocks = (task.kv_begin / shape.block_size, task.kv_end.div_ceil(shape.block_size));
         let blocks = (task.block_begin.saturating_add(blocks.0), task.block_begin.saturating_add(blocks.1));
         self.check_blocks(blocks, blocks_in_cache)?;
-        let folds = if matches!(task.rows, TaskRows::Folded(_)) { shape.group() } else { 1 };
+        let folds = if task.folded { shape.group() } else { 1 };
         if !task.num_rows.is_multiple_of(folds) {
             return Err(format!("folds {} rows of {folds} heads", task.num_rows));
         }
@@ -142,7 +142,7 @@ impl PlanArrays<'_> {
     fn row(&self, task: &PrefillTask, nth: u32) -> Option<u32> {
         match task.rows {
             TaskRows::From(row) => row.checked_add(nth),
-            TaskRows::Listed(at) | TaskRows::Folded(at) => self.query_index.get(at.checked_add(nth)? as usize).copied(),
+            TaskRows::Listed(at) => self.query_index.get(at.checked_add(nth)? as usize).copied(),
         }
     }
 
@@ -211,8 +211,11 @@ impl PlanArrays<'_> {
         let most = HybridSpec::rows_of(Roles::from(hybrid.roles));
         let tasks = hybrid.tasks.iter().map(|task| &self.tasks[*task as usize]);
         for task in tasks {
-            if !matches!(task.rows, TaskRows::From(_)) || task.num_rows > most {
-                return Err(format!("has a task of {} rows; its CTAs take {most} rows of a chunk", task.num_rows));
+            if !matches!(task.rows, TaskRows::From(_)) || task.folded || task.num_rows > most {
+                return Err(format!(
+                    "has a task of {} rows; its CTAs take {most} rows of a chunk and a query head",
+                    task.num_rows
+                ));
             }
         }
         match hybrid.roles {
@@ -326,6 +329,7 @@ mod tests {
     const TASK: PrefillTask = PrefillTask {
         rows: TaskRows::From(2),
         num_rows: 20,
+        folded: false,
         block_begin: 0,
         kv_begin: 0,
         kv_end: 60,
@@ -441,7 +445,7 @@ mod tests {
             (PrefillTask { num_rows: 19, ..TASK }, "nothing computes prefill row 19"),
             (PrefillTask { slots: Some(RowSlots { begin: 0, step: 1 }), ..TASK }, "not that of its row"),
             (PrefillTask { rows: TaskRows::Listed(2), num_rows: 1, ..TASK }, "a row past"),
-            (PrefillTask { rows: TaskRows::Folded(0), num_rows: 6, ..TASK }, "folds 6 rows of 4"),
+            (PrefillTask { folded: true, num_rows: 6, ..TASK }, "folds 6 rows of 4"),
         ];
         for (task, wanted) in damages {
             let said = check(task);
@@ -470,6 +474,8 @@ mod tests {
         assert!(tickets(0, 0).contains("0 of 0 tickets") && tickets(2, 3).contains("3 of 2 tickets"));
         let listed = PrefillTask { rows: TaskRows::Listed(0), num_rows: 2, slots: None, ..TASK };
         assert!(!hybrid(&|_| {}, &[listed]).is_empty(), "rows of a list");
+        let folded = PrefillTask { folded: true, num_rows: 4 * TASK.num_rows, ..TASK };
+        assert!(hybrid(&|_| {}, &[folded]).contains("and a query head"));
     }
 
     #[test]

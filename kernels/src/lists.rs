@@ -55,8 +55,8 @@ pub(crate) fn prefill_items(plan: &PlanArrays<'_>, tasks: &[u32]) -> Vec<Prefill
         let (row_begin, kind) = match task.rows {
             TaskRows::From(row) => (row, 0),
             TaskRows::Listed(at) => (at, PrefillItem::LISTED),
-            TaskRows::Folded(at) => (at, PrefillItem::LISTED | PrefillItem::FOLDED),
         };
+        let kind = if task.folded { kind | PrefillItem::FOLDED } else { kind };
         Some(PrefillItem {
             row_begin,
             num_rows: task.num_rows,
@@ -350,7 +350,7 @@ mod tests {
         let task = |kv_end, rows| PrefillTask { rows, kv_end, ..PrefillTask::default() };
         let tasks = [
             task(10, TaskRows::From(0)),
-            task(90, TaskRows::Folded(0)),
+            PrefillTask { folded: true, ..task(90, TaskRows::Listed(0)) },
             task(60, TaskRows::From(1)),
             task(30, TaskRows::Listed(0)),
         ];

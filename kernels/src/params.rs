@@ -158,7 +158,7 @@ impl PrefillItem {
     pub(crate) const NO_SLOT: u32 = u32::MAX;
     /// `row_begin` is an entry of the row list.
     pub(crate) const LISTED: u32 = 1;
-    /// Rows are the query heads of a KV head; computed once a KV head.
+    /// Rows are the query heads of a KV head of each query; computed once a KV head.
     pub(crate) const FOLDED: u32 = 2;
 }
 

@@ -254,14 +254,16 @@ impl MergeRows {
     }
 }
 
-/// Some query rows over a range of KV, computed once a query head: a block of a prefill chunk, or rows that share a
-/// range of KV.
+/// Some query rows over a range of KV: a block of a prefill chunk, or rows that share a range of KV. Computed once a query
+/// head, or once a KV head where it folds that one's query heads into rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefillTask {
     /// Which rows of Q and of the output.
     pub rows: TaskRows,
-    /// Rows, at most [`crate::PrefillSpec::ROWS`]. Of folded rows, those of all query heads of a KV head.
+    /// Rows, at most [`crate::PrefillSpec::ROWS`]; where heads are folded, those of all query heads of a KV head.
     pub num_rows: u32,
+    /// Whether a row is a query head of the KV head that the task is at: query after query, in it head after head.
+    pub folded: bool,
     /// Entry in [`PlanArrays::block_ids`] of the block that holds the first token.
     pub block_begin: u32,
     /// First KV token, counted from that block on: a multiple of the smaller of 128 and the block, unless the range is
@@ -269,22 +271,20 @@ pub struct PrefillTask {
     pub kv_begin: u32,
     /// Past the last one. Equal to `kv_begin` where there is nothing to read.
     pub kv_end: u32,
-    /// Row r of the task sees the tokens before `position + r + 1`; where that is past `kv_end` there is no mask.
+    /// Row (or query, where heads are folded) r of the task sees the tokens before `position + r + 1`; where that is past
+    /// `kv_end` there is no mask.
     pub position: u32,
     /// Where the partials of its rows go; `None` where it has all that its rows see, and writes their output.
     pub slots: Option<RowSlots>,
 }
 
-/// Rows of a task.
+/// Rows of a task; where heads are folded, its queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskRows {
     /// From this row on, one after the other.
     From(u32),
     /// From this entry of [`PlanArrays::query_index`] on, one query after the other.
     Listed(u32),
-    /// As listed, but a row is a query head of the KV head that the task is at: query after query, in it head after
-    /// head. Such a task is computed once a KV head, and no row is masked.
-    Folded(u32),
 }
 
 impl Default for TaskRows {

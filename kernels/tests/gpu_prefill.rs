@@ -48,6 +48,8 @@ struct Case {
     /// Rows of Q of the chunks, one after the other; shuffled where they are listed.
     rows: Vec<u32>,
     listed: bool,
+    /// Tasks have the query heads of a KV head as rows.
+    folded: bool,
     k: Vec<u16>,
     v: Vec<u16>,
     q: Vec<u16>,
@@ -97,6 +99,7 @@ impl Case {
             whole: rng.random_range(0..4) == 0,
             rows: Vec::new(),
             listed: rng.random_range(0..3) == 0,
+            folded: rng.random(),
             k: Vec::new(),
             v: Vec::new(),
             q: Vec::new(),
@@ -156,20 +159,27 @@ impl Case {
         (row * self.shape.head_dim) as usize
     }
 
+    /// Query heads whose rows a task has.
+    fn heads_of_task(&self) -> u32 {
+        if self.folded { self.shape.group() } else { 1 }
+    }
+
     fn tasks(&self) -> (Vec<PrefillTask>, Vec<u32>, MergeRows, u32) {
         let (mut tasks, mut blocks, mut merges, mut slots) = (Vec::new(), Vec::new(), MergeRows::default(), 0);
         let mut first = 0;
         for chunk in &self.chunks {
             let piece = chunk.kv.div_ceil(SPLIT_UNIT).div_ceil(chunk.splits) * SPLIT_UNIT;
+            let heads = self.heads_of_task();
             for split in 0..chunk.splits {
-                for row in (0..chunk.rows).step_by(PrefillSpec::ROWS as usize) {
-                    let num_rows = (chunk.rows - row).min(PrefillSpec::ROWS);
+                for row in (0..chunk.rows).step_by((PrefillSpec::ROWS / heads) as usize) {
+                    let queries = (chunk.rows - row).min(PrefillSpec::ROWS / heads);
                     let position = if self.whole { chunk.kv } else { chunk.kv - chunk.rows + row };
-                    let bound = (position + num_rows).min(chunk.kv);
+                    let bound = (position + queries).min(chunk.kv);
                     let own = RowSlots { begin: slots + row * chunk.splits + split, step: chunk.splits };
                     tasks.push(PrefillTask {
                         rows: if self.listed { TaskRows::Listed(first + row) } else { TaskRows::From(first + row) },
-                        num_rows,
+                        num_rows: queries * heads,
+                        folded: self.folded,
                         block_begin: blocks.len() as u32,
                         kv_begin: (split * piece).min(bound),
                         kv_end: ((split + 1) * piece).min(bound),
@@ -252,8 +262,9 @@ impl Case {
 
     fn describe(&self) -> String {
         let chunks: Vec<String> = self.chunks.iter().map(|c| format!("{}@{}/{}", c.rows, c.kv, c.splits)).collect();
-        let (whole, listed) = (self.whole, self.listed);
-        format!("{} {:?} {:?} whole {whole} listed {listed}", chunks.join(" "), self.shape, self.layout)
+        let (whole, listed, folded) = (self.whole, self.listed, self.folded);
+        let chunks = chunks.join(" ");
+        format!("{chunks} {:?} {:?} whole {whole} listed {listed} folded {folded}", self.shape, self.layout)
     }
 }
 
@@ -394,9 +405,10 @@ fn each_task_and_head_is_traced_in_its_place() {
         prefill.launch(&bench.stream).unwrap();
         bench.stream.synchronize().unwrap();
         let (records, lost) = prefill.trace().unwrap();
-        assert_eq!((records.len() as u32, lost), (places + merged, 0), "seed {seed}");
+        let traced: Vec<u32> = (0..places).step_by(case.heads_of_task() as usize).collect();
+        assert_eq!((records.len(), lost), (traced.len() + merged as usize, 0), "seed {seed}");
         let (of_rows, of_tasks) = records.split_at(merged as usize);
-        for (place, r) in (0..).zip(of_tasks) {
+        for (place, r) in traced.into_iter().zip(of_tasks) {
             let (task, head) = (place / case.shape.q_heads, place % case.shape.q_heads);
             assert_eq!((r.task, r.kv_head), (TraceRecord::PREFILL + task, head), "seed {seed}");
             let clocks = [r.begin_clock, r.first_tile_clock, r.main_done_clock, r.end_clock];

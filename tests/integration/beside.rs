@@ -46,6 +46,26 @@ fn prefill_alone_takes_what_was_measured() {
     }
 }
 
+/// The same of chunks whose query heads are folded, likewise measured, and each of 40 with 5 tokens.
+#[test]
+fn folded_chunks_take_about_what_was_measured() {
+    let many: Vec<String> = (0..40).map(|at| format!("5@{}", 4000 + 113 * at)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    for (heads, chunks, micros) in [
+        ((32, 8), &["16@8192"][..], 25.7),
+        ((48, 8), &["64@8192"], 40.9),
+        ((64, 8), &["64@16384"], 64.8),
+        ((32, 8), &many, 281.0),
+    ] {
+        let planned = planned(&hybrid(heads, chunks, ""), Launching::Serial);
+        let (plan, capture) = (&planned.plan, ran(&planned));
+        assert!(plan.launches[0].kind.folds_heads(), "{chunks:?}");
+        assert_eq!(plan.cta_count(&plan.launches[0]), plan.prefill.tasks.len() as u32 * heads.1);
+        let time = capture.makespan().as_f64() * 1e-3;
+        assert!((time / micros - 1.0).abs() < 0.14, "{chunks:?} at {heads:?}: {time} µs of {micros}");
+    }
+}
+
 fn of_role(capture: &Capture, role: CtaRole) -> Vec<Span> {
     capture.spans.iter().filter(|span| span.role == role).collect()
 }
@@ -121,7 +141,7 @@ fn few_long_items_are_split_at_whole_blocks() {
     let spec = hybrid((8, 1), &["128@65536"], "4x512");
     for strategy in offered(h200(), &spec.build().unwrap()) {
         let plan = planned(&spec, strategy).plan;
-        let own = plan.launches.iter().any(|launch| matches!(launch.kind, LaunchKind::PrefillQueue(_)));
+        let own = plan.launches.iter().any(|launch| launch.kind.is_prefill_queue());
         if own {
             let chunk = plan.prefill.chunks[0];
             assert_eq!(chunk.splits, 16, "{strategy:?}");

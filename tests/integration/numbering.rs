@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine::pack::CtaOrder;
 use engine::plan::hybrid::PodChoice;
 use engine::plan::{
-    CtaRole, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PrefillKernel, PrefillTask,
+    CtaRole, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PrefillKernel, PrefillTask, PrefillWork,
     Strategy as LaunchStrategy, Tickets, Work,
 };
 use engine::session::{PlanOptions, plan_spec};
@@ -60,13 +60,17 @@ fn planned_query_heads(plan: &LaunchPlan, launch: &Launch) -> u64 {
 }
 
 fn prefills(seen: &BTreeSet<Work>) -> BTreeSet<(u32, u32)> {
-    let pair = |piece: &Work| if let Work::Prefill(work) = piece { Some((work.task, work.query_head)) } else { None };
-    seen.iter().filter_map(pair).collect()
+    let work = |piece: &Work| if let Work::Prefill(work) = piece { Some(*work) } else { None };
+    let pairs =
+        |work: PrefillWork| (work.query_head..work.query_head + work.query_heads).map(move |head| (work.task, head));
+    seen.iter().filter_map(work).flat_map(pairs).collect()
 }
 
 fn planned_prefills(plan: &LaunchPlan, launch: &Launch) -> BTreeSet<(u32, u32)> {
     let tasks = match launch.kind {
-        LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => kernel.tasks_begin..kernel.tasks_end,
+        LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) | LaunchKind::FoldedPrefill(kernel) => {
+            kernel.tasks_begin..kernel.tasks_end
+        }
         LaunchKind::Hybrid(kernel) => kernel.tasks_begin..kernel.tasks_end,
         _ => 0..0,
     };
@@ -108,13 +112,13 @@ fn recast(plan: &LaunchPlan, dispatch: Dispatch, decodes_per_cta: u32, order: Ct
     plan
 }
 
-/// A persistent prefill launch over the prefill tasks of a plan.
-fn queued(plan: &LaunchPlan) -> LaunchPlan {
+/// A persistent prefill launch over the prefill tasks of a plan, of query heads or of KV heads.
+fn queued(plan: &LaunchPlan, kind: fn(PrefillKernel) -> LaunchKind) -> LaunchPlan {
     let mut plan = recast(plan, Dispatch::Queue, 1, CtaOrder::HeadFastest);
     let LaunchKind::Hybrid(HybridKernel { tasks_begin, tasks_end, cta, .. }) = plan.launches[0].kind else {
         panic!("recast gives a hybrid launch")
     };
-    plan.launches[0].kind = LaunchKind::PrefillQueue(PrefillKernel { tasks_begin, tasks_end, cta });
+    plan.launches[0].kind = kind(PrefillKernel { tasks_begin, tasks_end, cta });
     plan.launches[0].packs_begin = plan.launches[0].packs_end;
     plan
 }
@@ -165,11 +169,15 @@ proptest! {
             let options = PlanOptions { scheduler: "query-centric".to_owned(), strategy, pod, ..PlanOptions::new(device) };
             let Ok(planned) = plan_spec(&spec, &options) else { continue };
             assert_undo(&planned.plan, strategy.name());
-            assert_undo(&queued(&planned.plan), "a queue of prefill");
-            assert_queue_order(&queued(&planned.plan));
-            assert_queue_order(&recast(&planned.plan, Dispatch::Queue, 1, CtaOrder::PackFastest));
+            for kind in [LaunchKind::PrefillQueue, LaunchKind::FoldedPrefill] {
+                assert_undo(&queued(&planned.plan, kind), "a queue of prefill");
+                assert_queue_order(&queued(&planned.plan, kind));
+            }
+            for dispatch in [Dispatch::Queue, Dispatch::FoldedQueue] {
+                assert_queue_order(&recast(&planned.plan, dispatch, 1, CtaOrder::PackFastest));
+            }
             let tickets = Dispatch::Tickets(Tickets { period: tickets.0, prefill: tickets.1 });
-            for dispatch in [Dispatch::Static, Dispatch::Paired, tickets, Dispatch::Queue] {
+            for dispatch in [Dispatch::Static, Dispatch::Paired, tickets, Dispatch::Queue, Dispatch::FoldedQueue] {
                 for order in [CtaOrder::PackFastest, CtaOrder::HeadFastest, CtaOrder::QueryHeads] {
                     assert_undo(&recast(&planned.plan, dispatch, per_cta, order), &format!("{dispatch:?}, {order:?}"));
                 }

@@ -201,8 +201,9 @@ fn hybrid_captures_tell_prefill_and_decode_apart() {
         let capture = simulated(&hybrid(), "query-centric", strategy);
         holds(&capture);
         let trace = trace(&capture);
-        let prefill = trace.of_category(&["prefill", "prefill+decode"]).count();
-        assert_eq!(prefill, capture.plan.prefill.tasks.len() * 8, "{strategy:?}");
+        let heads = |slice: &Slice| slice.number("query_heads");
+        let prefill: u64 = trace.of_category(&["prefill", "prefill+decode"]).map(heads).sum();
+        assert_eq!(prefill, capture.plan.prefill.tasks.len() as u64 * 8, "{strategy:?}");
         let both = trace.of_category(&["prefill+decode"]).count();
         assert_eq!(both > 0, strategy == Strategy::HFuse);
         let slice = trace.of_category(&["prefill", "prefill+decode"]).next().unwrap();

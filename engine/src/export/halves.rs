@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::capture::Capture;
 use crate::metrics;
-use crate::plan::{LaunchKind, LaunchPlan};
+use crate::plan::LaunchPlan;
 
 /// How prefill and decode went beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -34,5 +34,5 @@ pub(super) fn co_run_json(capture: &Capture) -> Option<CoRunJson> {
 
 /// SMs that the prefill launches of a plan were given.
 pub(super) fn prefill_sms(plan: &LaunchPlan) -> Option<u32> {
-    plan.launches.iter().find(|launch| matches!(launch.kind, LaunchKind::PrefillQueue(_))).and_then(|launch| launch.sms)
+    plan.launches.iter().find(|launch| launch.kind.is_prefill_queue()).and_then(|launch| launch.sms)
 }

@@ -227,7 +227,7 @@ fn prefill_json(plan: &LaunchPlan) -> Option<PrefillJson> {
         query_tokens: prefill.rows(),
         kv_tokens: prefill.chunks.iter().map(|chunk| u64::from(chunk.kv)).sum(),
         tasks: prefill.tasks.len() as u64,
-        ctas: prefill.tasks.len() as u64 * u64::from(plan.shape.query_heads),
+        ctas: prefill.tasks.len() as u64 * u64::from(plan.ctas_of_prefill()),
         splits: prefill.chunks.iter().map(|chunk| chunk.splits).max().unwrap_or(1),
         tile_m: first.tile.m,
         tile_n: first.tile.n,

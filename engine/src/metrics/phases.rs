@@ -168,7 +168,9 @@ fn room(plan: &LaunchPlan, launch: &Launch) -> u32 {
         LaunchKind::Attention(tile) | LaunchKind::Persistent(tile) => {
             tile::occupancy(device, tile, plan.shape.head_dim, plan.shape.dtype)
         }
-        LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => tile::resident(device, &kernel.cta),
+        LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) | LaunchKind::FoldedPrefill(kernel) => {
+            tile::resident(device, &kernel.cta)
+        }
         LaunchKind::Hybrid(kernel) => tile::resident(device, &kernel.cta),
         LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => 0,
     }

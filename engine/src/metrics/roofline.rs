@@ -107,13 +107,13 @@ fn of_pack(plan: &LaunchPlan, pack: &PlannedPack) -> Computed {
     }
 }
 
-/// A prefill task over all query heads, each of whose CTAs loads the KV of its own head.
+/// A prefill task over all heads, each of whose CTAs loads the KV of its own.
 fn of_task(plan: &LaunchPlan, task: &PrefillTask) -> Computed {
     let shape = &plan.shape;
     let per_head = shape.kv_bytes_per_token_head() * task.tokens().0;
     Computed {
         flop: flop(plan, task.attended() as f64),
-        issued: per_head * u64::from(shape.query_heads) + shape.query_bytes() * u64::from(task.rows()),
+        issued: per_head * u64::from(plan.ctas_of_prefill()) + shape.query_bytes() * u64::from(task.rows()),
     }
 }
 

@@ -93,7 +93,7 @@ fn prefill_traffic(plan: &LaunchPlan) -> Traffic {
     let partials = shape.partial_bytes() * u64::from(prefill.slots);
     let outputs = shape.query_bytes() * prefill.rows();
     Traffic {
-        kv_read: shape.kv_bytes_per_token_head() * (prefill.tokens_read().0 * u64::from(shape.query_heads)),
+        kv_read: shape.kv_bytes_per_token_head() * (prefill.tokens_read().0 * u64::from(plan.ctas_of_prefill())),
         q_read: shape.query_bytes() * rows,
         partial_write: partials,
         partial_read: partials,

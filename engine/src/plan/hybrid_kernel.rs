@@ -7,14 +7,18 @@
 //! Queue     persistent CTAs take prefill and decode items, the longest first  (one kernel for all rows)
 //! ```
 //!
-//! CTA indices of `Static`, `Tickets` and `Queue` number the work, not the order of dispatch: first all
+//! A queue's prefill tasks may be folded: computed once a KV head, with its query heads as rows.
+//!
+//! CTA indices of `Static`, `Tickets` and queues number the work, not the order of dispatch: first all
 //! prefill CTAs, head by head, then decode CTAs. Which SM computes which is for the run to say.
 
 use serde::{Deserialize, Serialize};
 
 use crate::tile::CtaShape;
+use crate::workload::AttentionShape;
 
-/// A launch that computes prefill tasks alone: one CTA, or one item of a persistent grid, a (task, query head).
+/// A launch that computes prefill tasks alone: one CTA, or one item of a persistent grid, a (task, query head), or a
+/// (task, KV head) where they are folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefillKernel {
     /// First of its tasks.
@@ -54,6 +58,15 @@ pub enum Dispatch {
     /// From one queue of all items: a persistent grid, for which decodes are short prefill items. In the
     /// order of [`crate::plan::LaunchPlan::ctas`].
     Queue,
+    /// The same, with folded prefill tasks.
+    FoldedQueue,
+}
+
+impl Dispatch {
+    /// Whether CTAs take their work from one queue of all items.
+    pub fn is_queue(self) -> bool {
+        matches!(self, Self::Queue | Self::FoldedQueue)
+    }
 }
 
 /// What an SM's tickets say: of each `period` tickets the first `prefill` are prefill.
@@ -74,9 +87,10 @@ impl Tickets {
 }
 
 impl HybridKernel {
-    /// Prefill CTAs at `heads` query heads.
-    pub fn prefill_ctas(&self, heads: u32) -> u32 {
-        (self.tasks_end - self.tasks_begin) * heads
+    /// Prefill CTAs: one a (task, query head), or (task, KV head) where tasks are folded.
+    pub fn prefill_ctas(&self, shape: &AttentionShape) -> u32 {
+        let folded = self.dispatch == Dispatch::FoldedQueue;
+        (self.tasks_end - self.tasks_begin) * if folded { shape.kv_heads } else { shape.query_heads }
     }
 
     /// CTAs that host `decodes` (pack, KV head) pairs.
@@ -85,8 +99,8 @@ impl HybridKernel {
     }
 
     /// CTAs in all.
-    pub fn grid(&self, heads: u32, decodes: u32) -> u32 {
-        let (prefill, decode) = (self.prefill_ctas(heads), self.decode_slots(decodes));
+    pub fn grid(&self, shape: &AttentionShape, decodes: u32) -> u32 {
+        let (prefill, decode) = (self.prefill_ctas(shape), self.decode_slots(decodes));
         if self.dispatch == Dispatch::Paired { prefill.max(decode) } else { prefill + decode }
     }
 }

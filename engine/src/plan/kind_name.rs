@@ -13,6 +13,7 @@ impl fmt::Display for LaunchKind {
             Self::MergeRound(round) => write!(f, "merge round {round}"),
             Self::Prefill(_) => f.write_str("prefill"),
             Self::PrefillQueue(_) => f.write_str("persistent prefill"),
+            Self::FoldedPrefill(_) => f.write_str("persistent prefill by KV heads"),
             Self::MergePrefill => f.write_str("merge of prefill"),
             Self::Hybrid(_) => f.write_str("prefill with decode"),
         }

@@ -3,7 +3,7 @@
 //! | launch | CTA (or task of a persistent launch) `i` |
 //! |---|---|
 //! | attention, persistent | one pack for one head, or for a run of heads where the pack says so; numbered by the launch's [`CtaOrder`] |
-//! | prefill, one CTA each or from a queue | task `i mod tasks`, query head `i / tasks` |
+//! | prefill, one CTA each or from a queue | task `i mod tasks`, query head `i / tasks`, or KV head where tasks are folded |
 //! | hybrid, static, by tickets or from a queue | first the prefill CTAs as above, then CTAs of `decodes_per_cta` decodes each |
 //! | hybrid, paired | prefill CTA `i` and decode CTA `i`, while there are such |
 //! | any merge | row `i` |
@@ -71,13 +71,15 @@ pub struct DecodeWork {
     pub query_heads: u32,
 }
 
-/// A prefill task for one query head.
+/// A prefill task for one query head, or for those of one KV head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrefillWork {
     /// The task, by its place in [`crate::plan::PrefillPlan::tasks`].
     pub task: u32,
-    /// The query head.
+    /// The first query head.
     pub query_head: u32,
+    /// Query heads: one, or those of a KV head where the launch folds them ([`LaunchKind::folds_heads`]).
+    pub query_heads: u32,
 }
 
 /// One piece of the work of a launch. Each belongs to exactly one CTA.
@@ -175,8 +177,9 @@ impl LaunchPlan {
             LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => {
                 (kernel.tasks_end - kernel.tasks_begin) * self.shape.query_heads
             }
+            LaunchKind::FoldedPrefill(kernel) => (kernel.tasks_end - kernel.tasks_begin) * self.shape.kv_heads,
             LaunchKind::MergePrefill => self.prefill.merged_rows() as u32,
-            LaunchKind::Hybrid(kernel) => kernel.grid(self.shape.query_heads, self.decodes_of(launch)),
+            LaunchKind::Hybrid(kernel) => kernel.grid(&self.shape, self.decodes_of(launch)),
         }
     }
 
@@ -212,14 +215,13 @@ impl LaunchPlan {
                 let first_of_run = work.kv_head.is_multiple_of(self.run_of_heads(launch, work.pack));
                 return first_of_run.then(|| CtaWork { decodes: cta..cta + 1, ..none });
             }
-            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => {
-                CtaWork { prefill: Some(prefill_at((kernel.tasks_begin, kernel.tasks_end), cta)), ..none }
+            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::FoldedPrefill(_) => {
+                CtaWork { prefill: Some(self.prefill_at(launch, cta)), ..none }
             }
             LaunchKind::Hybrid(kernel) => {
-                let prefill_ctas = kernel.prefill_ctas(self.shape.query_heads);
-                let tasks = (kernel.tasks_begin, kernel.tasks_end);
+                let prefill_ctas = kernel.prefill_ctas(&self.shape);
                 CtaWork {
-                    prefill: (cta < prefill_ctas).then(|| prefill_at(tasks, cta)),
+                    prefill: (cta < prefill_ctas).then(|| self.prefill_at(launch, cta)),
                     decodes: hosted(&kernel, prefill_ctas, self.decodes_of(launch), cta),
                     ..none
                 }
@@ -241,14 +243,18 @@ impl LaunchPlan {
                 let host = self.decode_number(launch, &work)? / kernel.decodes_per_cta.max(1);
                 match kernel.dispatch {
                     Dispatch::Paired => host,
-                    Dispatch::Static | Dispatch::Tickets(_) | Dispatch::Queue => {
-                        host + kernel.prefill_ctas(self.shape.query_heads)
+                    Dispatch::Static | Dispatch::Tickets(_) | Dispatch::Queue | Dispatch::FoldedQueue => {
+                        host + kernel.prefill_ctas(&self.shape)
                     }
                 }
             }
-            (LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_), Work::Prefill(work)) => {
-                self.prefill_number(launch.kind.tasks(), work)?
-            }
+            (
+                LaunchKind::Prefill(_)
+                | LaunchKind::PrefillQueue(_)
+                | LaunchKind::FoldedPrefill(_)
+                | LaunchKind::Hybrid(_),
+                Work::Prefill(work),
+            ) => self.prefill_number(launch, work)?,
             (LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill, Work::Merge(row)) => row,
             _ => return None,
         };
@@ -308,7 +314,7 @@ impl LaunchPlan {
         match launch.kind {
             LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => CtaRole::Merge,
             LaunchKind::Attention(_) | LaunchKind::Persistent(_) => CtaRole::Decode,
-            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) => CtaRole::Prefill,
+            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::FoldedPrefill(_) => CtaRole::Prefill,
             LaunchKind::Hybrid(_) => self.work_below_count(launch, cta).map_or(CtaRole::Both, |work| work.role()),
         }
     }
@@ -343,10 +349,39 @@ impl LaunchPlan {
         })
     }
 
-    /// The inverse of [`prefill_at`].
-    fn prefill_number(&self, (begin, end): (u32, u32), work: PrefillWork) -> Option<u32> {
+    /// The work of a launch's prefill CTA whose first query head is this.
+    pub fn prefill_work(&self, launch: &Launch, task: u32, query_head: u32) -> PrefillWork {
+        PrefillWork { task, query_head, query_heads: self.heads_of_prefill(launch) }
+    }
+
+    /// Query heads that a prefill CTA of a launch computes.
+    pub fn heads_of_prefill(&self, launch: &Launch) -> u32 {
+        if launch.kind.folds_heads() { self.shape.group().max(1) } else { 1 }
+    }
+
+    /// CTAs of each prefill task.
+    pub fn ctas_of_prefill(&self) -> u32 {
+        if self.folds_heads() { self.shape.kv_heads } else { self.shape.query_heads }
+    }
+
+    /// Whether its prefill tasks have the query heads of a KV head as rows.
+    pub fn folds_heads(&self) -> bool {
+        self.launches.iter().any(|launch| launch.kind.folds_heads())
+    }
+
+    /// Task and query head of prefill CTA `cta`: blocks fastest, then splits, chunks, heads.
+    fn prefill_at(&self, launch: &Launch, cta: u32) -> PrefillWork {
+        let (begin, end) = launch.kind.tasks();
+        let tasks = (end - begin).max(1);
+        self.prefill_work(launch, begin + cta % tasks, cta / tasks * self.heads_of_prefill(launch))
+    }
+
+    /// The inverse of [`Self::prefill_at`].
+    fn prefill_number(&self, launch: &Launch, work: PrefillWork) -> Option<u32> {
+        let ((begin, end), heads) = (launch.kind.tasks(), self.heads_of_prefill(launch));
         let there = (begin..end).contains(&work.task) && work.query_head < self.shape.query_heads;
-        there.then(|| work.task - begin + (end - begin) * work.query_head)
+        let first = work.query_head.is_multiple_of(heads);
+        (there && first).then(|| work.task - begin + (end - begin) * (work.query_head / heads))
     }
 
     /// KV heads that a CTA of this pack computes side by side in this launch. Virtual CTAs of a hybrid
@@ -363,18 +398,14 @@ impl LaunchPlan {
     }
 }
 
-/// Task and query head of prefill CTA `cta`: blocks fastest, then splits, chunks, heads.
-fn prefill_at((begin, end): (u32, u32), cta: u32) -> PrefillWork {
-    let tasks = (end - begin).max(1);
-    PrefillWork { task: begin + cta % tasks, query_head: cta / tasks }
-}
-
 /// Decodes, of `decodes`, that CTA `cta` of a hybrid kernel hosts.
 fn hosted(kernel: &HybridKernel, prefill_ctas: u32, decodes: u32, cta: u32) -> Range<u32> {
     let per_cta = kernel.decodes_per_cta.max(1);
     let slot = match kernel.dispatch {
         Dispatch::Paired => Some(cta),
-        Dispatch::Static | Dispatch::Tickets(_) | Dispatch::Queue => cta.checked_sub(prefill_ctas),
+        Dispatch::Static | Dispatch::Tickets(_) | Dispatch::Queue | Dispatch::FoldedQueue => {
+            cta.checked_sub(prefill_ctas)
+        }
     };
     let first = slot.map_or(decodes, |slot| slot.saturating_mul(per_cta).min(decodes));
     first..first.saturating_add(per_cta).min(decodes)

@@ -9,7 +9,8 @@
 //!            │ task 3                     │ task 7                 ╲
 //! ```
 //!
-//! A task is computed once a query head: prefill rows are query tokens, the group is not folded in.
+//! A task is computed once a query head, or once a KV head where its launch folds that one's query heads into rows
+//! ([`crate::plan::LaunchKind::folds_heads`]): the rows of a plan are query tokens either way.
 //! Row r of a chunk of c tokens that ends at KV length K sees the tokens `0..=K − c + r`.
 
 use serde::{Deserialize, Serialize};
@@ -136,7 +137,7 @@ impl PrefillPlan {
         0
     }
 
-    /// KV tokens that one query head's CTAs load, re-reads counted.
+    /// KV tokens that the CTAs of one head load, re-reads counted.
     pub fn tokens_read(&self) -> Tokens {
         self.tasks.iter().map(PrefillTask::tokens).sum()
     }

@@ -168,6 +168,8 @@ pub enum LaunchKind {
     /// A persistent grid of prefill CTAs that take (task, query head) items from a queue, in the order of
     /// [`LaunchPlan::ctas`]: KV head by KV head, in it longest first.
     PrefillQueue(PrefillKernel),
+    /// The same with folded tasks, which have the query heads of a KV head as rows: its items are (task, KV head).
+    FoldedPrefill(PrefillKernel),
 }
 
 impl LaunchKind {
@@ -179,8 +181,22 @@ impl LaunchKind {
     /// Whether its CTAs stay on their SMs and take items from a queue, whatever the items are.
     pub fn takes_from_queue(self) -> bool {
         match self {
-            Self::Persistent(_) | Self::PrefillQueue(_) => true,
-            Self::Hybrid(kernel) => kernel.dispatch == Dispatch::Queue,
+            Self::Persistent(_) | Self::PrefillQueue(_) | Self::FoldedPrefill(_) => true,
+            Self::Hybrid(kernel) => kernel.dispatch.is_queue(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a persistent grid for prefill tasks alone.
+    pub fn is_prefill_queue(self) -> bool {
+        matches!(self, Self::PrefillQueue(_) | Self::FoldedPrefill(_))
+    }
+
+    /// Whether its prefill tasks have the query heads of a KV head as rows.
+    pub fn folds_heads(self) -> bool {
+        match self {
+            Self::FoldedPrefill(_) => true,
+            Self::Hybrid(kernel) => kernel.dispatch == Dispatch::FoldedQueue,
             _ => false,
         }
     }
@@ -188,7 +204,9 @@ impl LaunchKind {
     /// First of the prefill tasks of its CTAs and past the last one; equal where it has none.
     pub fn tasks(self) -> (u32, u32) {
         match self {
-            Self::Prefill(kernel) | Self::PrefillQueue(kernel) => (kernel.tasks_begin, kernel.tasks_end),
+            Self::Prefill(kernel) | Self::PrefillQueue(kernel) | Self::FoldedPrefill(kernel) => {
+                (kernel.tasks_begin, kernel.tasks_end)
+            }
             Self::Hybrid(kernel) => (kernel.tasks_begin, kernel.tasks_end),
             Self::Attention(_) | Self::Merge | Self::Persistent(_) | Self::MergeRound(_) | Self::MergePrefill => (0, 0),
         }

@@ -238,12 +238,13 @@ fn prefill_chunk(ui: &mut Ui, frame: &Frame<'_>, plan: &LaunchPlan, chunk: &Pref
         let (rect, _) = ui.allocate_exact_size(vec2(9.0, 9.0), Sense::hover());
         ui.painter().rect_filled(rect, 2.0, frame.tokens.prefill);
         let text = format!(
-            "prefill, request {}: {} query tokens ending at {} KV · tile {tile} · {} × KV · {tasks} tasks × {} heads",
+            "prefill, request {}: {} query tokens ending at {} KV · tile {tile} · {} × KV · {tasks} tasks × {} {}",
             chunk.query.0,
             grouped(u64::from(chunk.rows)),
             grouped(u64::from(chunk.kv)),
             chunk.splits,
-            plan.shape.query_heads
+            plan.ctas_of_prefill(),
+            if plan.folds_heads() { "KV heads" } else { "query heads" }
         );
         let about = "a task is a block of query rows over a range of the KV, up to its causal bound";
         ui.add(egui::Label::new(&text).truncate()).on_hover_text(format!("{text}\n{about}"));

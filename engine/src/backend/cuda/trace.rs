@@ -16,7 +16,7 @@ use crate::backend::cuda::clock::{ClockFit, Pair};
 use crate::backend::cuda::lower::{Lowered, TaskOf};
 use crate::capture::{KernelWindow, Span, Spans};
 use crate::error::{Error, Result};
-use crate::plan::{CtaOrder, CtaRole, Launch, LaunchPlan, PrefillWork, Work};
+use crate::plan::{CtaOrder, CtaRole, Launch, LaunchPlan, Work};
 use crate::units::Nanos;
 
 /// What a traced run gave.
@@ -159,8 +159,9 @@ impl Places {
             None => (*lowered.place_of.get(record.task as usize)?, None),
             Some(task) => match *lowered.task_of.get(task as usize)? {
                 TaskOf::Prefill(task) => {
-                    let work = PrefillWork { task, query_head: record.kv_head };
-                    return Some((*self.of_task.get(task as usize)?, Work::Prefill(work)));
+                    let at = *self.of_task.get(task as usize)?;
+                    let work = plan.prefill_work(&plan.launches[at as usize], task, record.kv_head);
+                    return Some((at, Work::Prefill(work)));
                 }
                 TaskOf::Pack(place) => (place, Some(record.kv_head)),
             },

@@ -228,6 +228,7 @@ impl CostModel<'_> {
             LaunchKind::Merge | LaunchKind::MergeRound(_) | LaunchKind::MergePrefill => self.merge_kernel_cta(),
             LaunchKind::Prefill(PrefillKernel { cta, .. })
             | LaunchKind::PrefillQueue(PrefillKernel { cta, .. })
+            | LaunchKind::FoldedPrefill(PrefillKernel { cta, .. })
             | LaunchKind::Hybrid(HybridKernel { cta, .. }) => cta,
         }
     }

@@ -3,6 +3,7 @@
 use crate::backend::sim::cost::Footprint;
 use crate::hw::Device;
 use crate::plan::{Dispatch, HybridKernel};
+use crate::workload::AttentionShape;
 
 /// One SM.
 #[derive(Clone, Debug)]
@@ -99,9 +100,9 @@ impl TicketDesk {
 
     /// What a CTA on `sm` takes, as an index of work: what the ticket says, or the other operation
     /// where that has run out.
-    pub(super) fn take(&mut self, kernel: &HybridKernel, heads: u32, ctas: u32, sm: usize) -> u32 {
+    pub(super) fn take(&mut self, kernel: &HybridKernel, shape: &AttentionShape, ctas: u32, sm: usize) -> u32 {
         let Dispatch::Tickets(tickets) = kernel.dispatch else { return 0 };
-        let prefills = kernel.prefill_ctas(heads);
+        let prefills = kernel.prefill_ctas(shape);
         let ticket = self.of_sm[sm];
         self.of_sm[sm] += 1;
         let prefill_left = self.next_prefill < prefills;

@@ -30,10 +30,10 @@ impl CostModel<'_> {
         self.device.prefill_kernel.as_ref().and_then(|kernels| kernels.of_tile(tile)).copied()
     }
 
-    /// A prefill task of one query head.
-    pub(super) fn prefill_item(&self, task: &PrefillTask, kernel: &PrefillResources, hit: f64) -> MainLoop {
+    /// A prefill task of so many query heads.
+    pub(super) fn prefill_item(&self, task: &PrefillTask, heads: u32, kernel: &PrefillResources, hit: f64) -> MainLoop {
         let row = self.shape.head_bytes().as_f64();
-        let rows = f64::from(task.rows());
+        let rows = f64::from(task.rows() * heads);
         let written = if task.slots_begin.is_some() {
             rows * self.shape.partial_bytes().as_f64() / f64::from(self.shape.query_heads)
         } else {

@@ -354,7 +354,7 @@ impl<'a> Simulation<'a> {
         let kind = self.plan.launches[launch as usize].kind;
         let index = match (&mut progress.tickets, kind) {
             (Some(desk), LaunchKind::Hybrid(kernel)) => {
-                desk.take(&kernel, self.plan.shape.query_heads, progress.ctas.len() as u32, sm)
+                desk.take(&kernel, &self.plan.shape, progress.ctas.len() as u32, sm)
             }
             (_, LaunchKind::Persistent(_)) => {
                 self.take_item(launch, (sm, lane), 0);

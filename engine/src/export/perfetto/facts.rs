@@ -105,13 +105,14 @@ impl<'a> Facts<'a> {
         told.add("splits", splits);
     }
 
-    /// A prefill task of one query head; gives the KV and Q that its CTA loads.
+    /// A prefill task of some query heads; gives the KV and Q that its CTA loads.
     fn prefill(&self, work: PrefillWork, told: &mut Told) -> (Bytes, Bytes) {
-        let PrefillWork { task, query_head } = work;
+        let PrefillWork { task, query_head, query_heads } = work;
         let (shape, prefill) = (&self.capture.plan.shape, &self.capture.plan.prefill);
         let Some(of) = prefill.tasks.get(task as usize) else { return (Bytes::ZERO, Bytes::ZERO) };
         told.add("prefill_task", task);
         told.add("query_head", query_head);
+        told.add("query_heads", query_heads);
         told.add("request", of.query.0);
         told.add("prefill_tile", of.tile.to_string());
         told.add("prefill_rows", of.rows());
@@ -122,7 +123,7 @@ impl<'a> Facts<'a> {
             told.add("prefill_split", (task - chunk.tasks_begin) / blocks);
             told.add("prefill_splits", chunk.splits);
         }
-        (shape.kv_bytes_per_token_head() * of.tokens().0, shape.head_bytes() * u64::from(of.rows()))
+        (shape.kv_bytes_per_token_head() * of.tokens().0, shape.head_bytes() * u64::from(of.rows() * query_heads))
     }
 
     /// A merge: of a kernel of its own, or by the last-arriving CTA of a persistent one.
@@ -149,7 +150,10 @@ impl<'a> Facts<'a> {
                     told.add("kv_head", after.kv_head);
                 }
             }
-            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_) => {}
+            LaunchKind::Prefill(_)
+            | LaunchKind::PrefillQueue(_)
+            | LaunchKind::FoldedPrefill(_)
+            | LaunchKind::Hybrid(_) => {}
         }
         told
     }

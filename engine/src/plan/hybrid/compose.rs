@@ -2,7 +2,7 @@
 
 use crate::pack::PackInput;
 use crate::plan::hybrid::pair::Pair;
-use crate::plan::hybrid::sms::Shares;
+use crate::plan::hybrid::sms::{self, Shares};
 use crate::plan::hybrid::{Fusion, HybridFigures, Prepared};
 use crate::plan::{CtaOrder, Dispatch, HybridKernel, Launch, LaunchKind, LaunchPlan, PrefillKernel};
 use crate::units::PackIdx;
@@ -37,17 +37,18 @@ impl Prepared {
     /// Prefill as a persistent grid, and behind it on its stream the persistent decode launch of the plan, which
     /// starts as soon as all prefill CTAs have.
     fn push_beside(&self, input: &PackInput<'_>, plan: &mut LaunchPlan, shares: bool) {
-        let mut prefill = launch(LaunchKind::PrefillQueue(self.prefill_kernel()), 0, (0, 0), Vec::new());
+        let mut prefill = launch(self.prefill_kind(), 0, (0, 0), Vec::new());
+        let items = sms::items(input, &self.prefill, self.kernel.folded);
         let mut for_decode = None;
         if shares {
             let unique = input.tree.unique_tokens().as_f64() * plan.shape.kv_bytes_per_token().as_f64();
-            let (k, why) = Shares::of(input.device, plan, &self.prefill, unique).choose();
+            let (k, why) = Shares::of(input.device, plan, items, unique).choose();
             prefill.sms = Some(k);
             for_decode = Some(input.device.sm_count.saturating_sub(k).max(1));
             plan.decisions.extend(input.explain.then_some(why));
         } else {
             self.retile(plan);
-            let (k, why) = Pair::of(input, &self.prefill).choose();
+            let (k, why) = Pair::of(input, items).choose();
             prefill.sms = Some(k).filter(|k| *k < input.device.sm_count);
             plan.decisions.extend(input.explain.then_some(why));
         }
@@ -64,8 +65,14 @@ impl Prepared {
         }
     }
 
-    fn prefill_kernel(&self) -> PrefillKernel {
-        PrefillKernel { tasks_begin: 0, tasks_end: self.prefill.tasks.len() as u32, cta: self.kernel.cta }
+    /// A launch of prefill alone.
+    fn prefill_kind(&self) -> LaunchKind {
+        let kernel = PrefillKernel { tasks_begin: 0, tasks_end: self.prefill.tasks.len() as u32, cta: self.kernel.cta };
+        match (self.kernel.queued, self.kernel.folded) {
+            (false, _) => LaunchKind::Prefill(kernel),
+            (true, false) => LaunchKind::PrefillQueue(kernel),
+            (true, true) => LaunchKind::FoldedPrefill(kernel),
+        }
     }
 
     /// Launches that compute the prefill alone: before those of the decodes, or behind them on a
@@ -78,10 +85,8 @@ impl Prepared {
         let streams = self.fusion == (Fusion::Apart { streams: true });
         let stream = if streams { plan.launches.iter().map(|l| l.stream + 1).max().unwrap_or(0) } else { 0 };
         let first = if streams { plan.launches.len() as u32 } else { 0 };
-        let kernel = self.prefill_kernel();
-        let kind = if self.kernel.queued { LaunchKind::PrefillQueue(kernel) } else { LaunchKind::Prefill(kernel) };
         let place = if streams { plan.order.len() as u32 } else { 0 };
-        let mut own = vec![launch(kind, stream, (place, place), Vec::new())];
+        let mut own = vec![launch(self.prefill_kind(), stream, (place, place), Vec::new())];
         if self.prefill.merged_rows() > 0 {
             own.push(launch(LaunchKind::MergePrefill, stream, (place, place), vec![first]));
         }
@@ -106,12 +111,11 @@ impl Prepared {
         let slots = kernel.decode_slots(plan.packs.len() as u32 * plan.shape.kv_heads);
         kernel.dispatch = match self.fusion {
             Fusion::Apart { .. } | Fusion::Beside { .. } => return None,
+            Fusion::Queue if self.kernel.folded => Dispatch::FoldedQueue,
             Fusion::Queue => Dispatch::Queue,
             Fusion::Static => Dispatch::Static,
             Fusion::Paired => Dispatch::Paired,
-            Fusion::Tickets(policy) => {
-                Dispatch::Tickets(policy.tickets(kernel.prefill_ctas(plan.shape.query_heads), slots))
-            }
+            Fusion::Tickets(policy) => Dispatch::Tickets(policy.tickets(kernel.prefill_ctas(&plan.shape), slots)),
         };
         Some(kernel)
     }
@@ -138,16 +142,16 @@ impl LaunchPlan {
     pub fn hybrid_figures(&self) -> Option<HybridFigures> {
         self.launches.iter().find_map(|launch| {
             let LaunchKind::Hybrid(kernel) = launch.kind else { return None };
-            let (prefill, decodes) = (kernel.prefill_ctas(self.shape.query_heads), self.decodes_of(launch));
+            let (prefill, decodes) = (kernel.prefill_ctas(&self.shape), self.decodes_of(launch));
             Some(HybridFigures {
                 prefill_ctas: prefill,
                 decode_ctas: decodes,
                 prefill_slots: prefill,
                 decode_slots: kernel.decode_slots(decodes),
-                grid: kernel.grid(self.shape.query_heads, decodes),
+                grid: kernel.grid(&self.shape, decodes),
                 tickets: match kernel.dispatch {
                     Dispatch::Tickets(tickets) => Some(tickets),
-                    Dispatch::Static | Dispatch::Paired | Dispatch::Queue => None,
+                    Dispatch::Static | Dispatch::Paired | Dispatch::Queue | Dispatch::FoldedQueue => None,
                 },
             })
         })

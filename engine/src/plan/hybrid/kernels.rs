@@ -47,6 +47,8 @@ pub(super) struct Kernel {
     pub(super) cta: CtaShape,
     /// Whether the CTAs of prefill alone stay on their SMs and take items from a queue.
     pub(super) queued: bool,
+    /// Whether those items have the query heads of a KV head as rows.
+    pub(super) folded: bool,
 }
 
 /// What a CTA must have room for.
@@ -80,6 +82,7 @@ pub(super) fn prefill(device: &Device, shape: &AttentionShape, split: bool) -> K
         decodes_per_cta: 1,
         cta: parts.cta(WARPS, parts.shared(tile)),
         queued: false,
+        folded: false,
     }
 }
 
@@ -99,6 +102,7 @@ fn own(device: &Device, shape: &AttentionShape, strategy: Strategy) -> Option<Ke
         decodes_per_cta: heads,
         cta: prefill.cta(),
         queued: false,
+        folded: false,
     })
 }
 
@@ -141,7 +145,16 @@ pub(super) fn pod(device: &Device, shape: &AttentionShape, four: bool, split: (b
     let (decode_tile, decodes_per_cta) = if decode_split { (DECODE, 1) } else { (LEAN, warps) };
     let decode = parts.shared(decode_tile) * u64::from(decodes_per_cta);
     let cta = parts.cta(warps, parts.shared(prefill_tile).max(decode));
-    Kernel { prefill_tile, prefill_warps: warps, decode_tile, decode_heads: 1, decodes_per_cta, cta, queued: false }
+    Kernel {
+        prefill_tile,
+        prefill_warps: warps,
+        decode_tile,
+        decode_heads: 1,
+        decodes_per_cta,
+        cta,
+        queued: false,
+        folded: false,
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 mod auto;
 mod compose;
 mod explain;
+mod items;
 mod kernels;
 mod ours;
 mod own;

@@ -8,7 +8,7 @@
 //! co-resident   [slim prefill items, one CTA an SM] ‖ [lean decode workers, where there is room]
 //! ```
 //!
-//! Every prefill launch is a persistent grid whose CTAs take (task, query head) items, KV head by KV head, in
+//! Every prefill launch is a persistent grid whose CTAs take (task, head) items, KV head by KV head, in
 //! it longest first. Under `‖` the decode launch starts programmatically: once all prefill CTAs are on their
 //! SMs. On a stream of its own it could come first, fill the SMs, and the two would run one after the other.
 //!
@@ -22,7 +22,7 @@
 //! A piece has 512 tokens or more: below, the beginning and the end of an item take as long as its tiles.
 //!
 //! Worked number, a chunk of 128 at 65,536 of 8/1 heads beside short decodes: 8 items of 760 µs on 132 SMs,
-//! so 16 pieces of 4,096 tokens each, 128 items of 50 µs, and a merge.
+//! so 16 pieces of 4,096 tokens each, 128 items of 50 µs, and a merge. Folded they are as many.
 
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::{Error, Result};
@@ -30,10 +30,11 @@ use crate::hw::{Device, PrefillKernels, PrefillResources};
 use crate::pack::{PackInput, Packing, cut_for_queue, cut_into, cut_rows};
 use crate::plan::Strategy;
 use crate::plan::hybrid::explain::{decision, timed};
+use crate::plan::hybrid::items::{Items, lengths};
 use crate::plan::hybrid::kernels::{self, Kernel};
 use crate::plan::hybrid::{Fusion, Prepared, tasks};
 use crate::tile::Tile;
-use crate::workload::{AttentionShape, Request, RequestKind};
+use crate::workload::{AttentionShape, Request};
 
 /// Shortest piece of a split chunk, in KV tokens.
 const LEAST_PIECE: u64 = 512;
@@ -131,8 +132,10 @@ pub(super) fn prepare(
     }
     let alone = matches!(strategy, Strategy::Serial | Strategy::Fused);
     let beside = if alone { f64::INFINITY } else { decode_ns(input, packing) };
-    let splits = Splits::of(input, prefill, beside);
+    let items = Items::of(input, prefill);
+    let splits = Splits::of(input, (prefill, &items), beside);
     if input.explain {
+        decisions.extend(items.explain(input, prefill));
         decisions.push(splits.explain(input, prefill));
         if strategy == Strategy::Serial && !packing.packs.is_empty() {
             decisions.push(explain_serial(input, packing, &splits));
@@ -156,8 +159,10 @@ pub(super) fn prepare(
         decodes_per_cta: 1,
         cta: prefill.cta(),
         queued: true,
+        folded: items.folded,
     };
-    let prefill = tasks::build_with(input.batch, kernel.prefill_tile, |request| splits.of_request(request));
+    let prefill =
+        tasks::build_with(input.batch, (kernel.prefill_tile, items.tokens), |request| splits.of_request(request));
     Ok(Prepared { prefill, kernel, fusion, decisions })
 }
 
@@ -215,18 +220,14 @@ struct Splits {
 }
 
 impl Splits {
-    fn of(input: &PackInput<'_>, prefill: &PrefillResources, beside: f64) -> Self {
+    fn of(input: &PackInput<'_>, (prefill, of): (&PrefillResources, &Items), beside: f64) -> Self {
         let (device, shape) = (input.device, &input.batch.shape);
-        let heads = u64::from(shape.query_heads);
-        let (mut items, mut all, mut longest) = (0, 0.0, 0.0_f64);
+        let (mut items, mut longest) = (0, 0.0_f64);
         for (chunk, kv) in input.batch.prefills().filter_map(|(_, request)| lengths(request)) {
-            let blocks = chunk.div_ceil(u64::from(prefill.m));
-            items += blocks * heads;
-            // The causal bound climbs by a tile's rows a block.
-            let mean = kv as f64 - (chunk as f64 - f64::from(prefill.m)).max(0.0) / 2.0;
-            all += (blocks * heads) as f64 * prefill.item_ns(device, shape, mean as u64);
+            items += of.of_chunk(chunk);
             longest = longest.max(prefill.item_ns(device, shape, kv));
         }
+        let all = of.all_ns(input, prefill);
         let sms = f64::from(device.sm_count);
         let few = if (items as f64) < FEW * sms { u64::from(device.sm_count) / items.max(1) } else { 1 };
         let most = beside.max(all / sms);
@@ -261,14 +262,6 @@ impl Splits {
             "split where the items fill less than half of the SMs, or where one takes longer than the decodes and than all items spread over the SMs",
             Some(RuleConstant::new("items an SM that are few", FEW, (self.few > 1).then_some(share))),
         )
-    }
-}
-
-/// Query and KV tokens of a prefill chunk.
-fn lengths(request: &Request) -> Option<(u64, u64)> {
-    match request.kind {
-        RequestKind::Prefill { chunk } => Some((chunk.0, request.kv.0)),
-        RequestKind::Decode => None,
     }
 }
 

@@ -16,9 +16,8 @@
 use crate::decision::{Choice, Decision, Price};
 use crate::hw::{Device, PairRates};
 use crate::pack::PackInput;
-use crate::plan::PrefillPlan;
 use crate::plan::hybrid::explain::{decision, timed, ways};
-use crate::plan::hybrid::sms::{items, one_after_another};
+use crate::plan::hybrid::sms::one_after_another;
 
 /// Rates where nothing was measured: prefill loses nothing to decode, which reads as fast beside it as alone.
 fn unmeasured(device: &Device) -> PairRates {
@@ -42,8 +41,8 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Of a batch whose prefill is planned.
-    pub(super) fn of(input: &PackInput<'_>, prefill: &PrefillPlan) -> Self {
+    /// Of a batch whose prefill has `items` ([`crate::plan::hybrid::sms::items`]).
+    pub(super) fn of(input: &PackInput<'_>, items: Vec<f64>) -> Self {
         let (device, shape) = (input.device, &input.batch.shape);
         let kernels = device.prefill_kernel;
         let rates = kernels.and_then(|kernels| kernels.pair).unwrap_or_else(|| unmeasured(device));
@@ -52,7 +51,7 @@ impl Pair {
         Self {
             sms: device.sm_count,
             rates,
-            items: items(device, shape, prefill),
+            items,
             slower: (alone / rates.tensor_flops_per_sm as f64).max(1.0),
             bytes: input.tree.unique_tokens().as_f64() * shape.kv_bytes_per_token().as_f64(),
             hbm: device.reachable_bytes_per_s(),

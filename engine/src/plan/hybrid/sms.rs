@@ -18,10 +18,10 @@ use std::collections::BinaryHeap;
 
 use crate::decision::{Choice, Decision, Price};
 use crate::hw::Device;
+use crate::pack::PackInput;
 use crate::plan::hybrid::explain::{decision, timed, ways};
 use crate::plan::{LaunchPlan, PrefillPlan};
 use crate::tile::{LaneTime, Tile};
-use crate::workload::AttentionShape;
 
 /// Items an SM from which how they fall on the SMs no longer matters.
 const MANY: usize = 24;
@@ -40,8 +40,8 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of a plan whose packs have their tiles, and `unique` bytes of decode KV.
-    pub(super) fn of(device: &Device, plan: &LaunchPlan, prefill: &PrefillPlan, unique: f64) -> Self {
+    /// Of a plan whose packs have their tiles, times of prefill [`items`], and `unique` bytes of decode KV.
+    pub(super) fn of(device: &Device, plan: &LaunchPlan, items: Vec<f64>, unique: f64) -> Self {
         let of_tile = |(tile, _): (Tile, u32)| (tile, LaneTime::of(device, tile, &plan.shape));
         let times: Vec<(Tile, LaneTime)> = plan.tiles().into_iter().map(of_tile).collect();
         // Workers hold every tile of the plan.
@@ -54,7 +54,7 @@ impl Shares {
         }
         Self {
             sms: device.sm_count,
-            items: items(device, &plan.shape, prefill),
+            items,
             hbm: unique / (device.reachable_bytes_per_s() * 1e-9),
             tasks,
             lanes: per_sm as u32,
@@ -112,17 +112,18 @@ pub(super) fn one_after_another(items: &[f64], lanes: u32) -> f64 {
     end as f64
 }
 
-/// Times of the prefill items, KV head by KV head, in each longest first.
-pub(super) fn items(device: &Device, shape: &AttentionShape, prefill: &PrefillPlan) -> Vec<f64> {
+/// Times of the prefill items, KV head by KV head, in each longest first; of folded tasks each is one item there.
+pub(super) fn items(input: &PackInput<'_>, prefill: &PrefillPlan, folded: bool) -> Vec<f64> {
+    let (device, shape) = (input.device, &input.batch.shape);
     let Some(kernels) = &device.prefill_kernel else { return Vec::new() };
+    let of_task = if folded { 1 } else { shape.group() as usize };
     let time = |task: &crate::plan::PrefillTask| {
         let kernel = kernels.of_tile(task.tile).unwrap_or(&kernels.full);
         kernel.item_ns(device, shape, task.tokens().0)
     };
     let mut of_head: Vec<f64> = prefill.tasks.iter().map(time).collect();
     of_head.sort_by(|a, b| b.total_cmp(a));
-    let of_kv_head: Vec<f64> =
-        of_head.iter().flat_map(|time| std::iter::repeat_n(*time, shape.group() as usize)).collect();
+    let of_kv_head: Vec<f64> = of_head.iter().flat_map(|time| std::iter::repeat_n(*time, of_task)).collect();
     (0..shape.kv_heads).flat_map(|_| of_kv_head.iter().copied()).collect()
 }
 

@@ -14,29 +14,35 @@ use crate::tile::Tile;
 use crate::units::QueryIdx;
 use crate::workload::{Batch, Request, RequestKind};
 
-/// All chunks of a batch in tasks of `tile.m` rows and `splits` ranges of KV.
+/// All chunks of a batch in tasks of `tile.m` query tokens and `splits` ranges of KV.
 pub(super) fn build(batch: &Batch, tile: Tile, splits: u32) -> PrefillPlan {
-    build_with(batch, tile, |_| splits)
+    build_with(batch, (tile, tile.m), |_| splits)
 }
 
-/// As [`build`], each chunk with splits of its own.
-pub(super) fn build_with(batch: &Batch, tile: Tile, splits: impl Fn(&Request) -> u32) -> PrefillPlan {
+/// As [`build`], in tasks of so many query tokens, each chunk with splits of its own.
+pub(super) fn build_with(batch: &Batch, (tile, rows): (Tile, u32), splits: impl Fn(&Request) -> u32) -> PrefillPlan {
     let mut plan = PrefillPlan::default();
     for (query, request) in batch.prefills() {
         if let RequestKind::Prefill { chunk } = request.kind {
             let lengths = (chunk.0 as u32, request.kv.0 as u32);
-            push_chunk(&mut plan, query, lengths, tile, splits(request).max(1));
+            push_chunk(&mut plan, query, lengths, (tile, rows), splits(request).max(1));
         }
     }
     plan
 }
 
-fn push_chunk(plan: &mut PrefillPlan, query: QueryIdx, (rows, kv): (u32, u32), tile: Tile, splits: u32) {
+fn push_chunk(
+    plan: &mut PrefillPlan,
+    query: QueryIdx,
+    (rows, kv): (u32, u32),
+    (tile, of_task): (Tile, u32),
+    splits: u32,
+) {
     let (tasks_begin, slots_begin) = (plan.tasks.len() as u32, plan.slots);
     let piece = kv.div_ceil(SPLIT_BLOCK).div_ceil(splits) * SPLIT_BLOCK;
     for split in 0..splits {
-        for rows_begin in (0..rows).step_by(tile.m as usize) {
-            let rows_end = rows.min(rows_begin + tile.m);
+        for rows_begin in (0..rows).step_by(of_task as usize) {
+            let rows_end = rows.min(rows_begin + of_task);
             let bound = kv - rows + rows_end;
             let kv_begin = (split * piece).min(bound);
             plan.tasks.push(PrefillTask {

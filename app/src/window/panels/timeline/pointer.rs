@@ -73,10 +73,14 @@ fn pack_text(shown: &Shown, pack: PackIdx) -> Option<String> {
 fn prefill_text(shown: &Shown, span: &engine::capture::Span) -> Option<String> {
     let plan = &shown.planned.plan;
     let work = plan.work_of(plan.launches.get(span.launch as usize)?, span.cta)?;
-    let (head, task) = (work.prefill?.query_head, work.prefill_task()?);
+    let (of, task) = (work.prefill?, work.prefill_task()?);
+    let heads = match of.query_heads {
+        0 | 1 => format!("query head {}", of.query_head),
+        all => format!("query heads {} to {}", of.query_head, of.query_head + all - 1),
+    };
     let beside = if work.role() == CtaRole::Both { " · with decode warps beside it" } else { "" };
     Some(format!(
-        "prefill of request {} · query head {head} · rows {} to {} · KV {} to {} · tile {}{beside}",
+        "prefill of request {} · {heads} · rows {} to {} · KV {} to {} · tile {}{beside}",
         task.query.0, task.rows_begin, task.rows_end, task.kv_begin, task.kv_end, task.tile
     ))
 }

@@ -135,7 +135,7 @@ pub(super) fn check(plan: &LaunchPlan) -> Result<()> {
 /// How the CTAs of a hybrid kernel get their items, in the kernels' terms.
 fn roles(dispatch: Dispatch) -> CtaRoles {
     match dispatch {
-        Dispatch::Static | Dispatch::Queue => CtaRoles::Index,
+        Dispatch::Static | Dispatch::Queue | Dispatch::FoldedQueue => CtaRoles::Index,
         Dispatch::Paired => CtaRoles::Paired,
         Dispatch::Tickets(tickets) => CtaRoles::Tickets { period: tickets.period, prefill: tickets.prefill },
     }
@@ -189,7 +189,7 @@ pub(super) fn lower(batch: &Batch, plan: &LaunchPlan) -> Result<Lowered> {
             stream: launch.stream,
             after: launch.after.clone(),
             programmatic: launch.programmatic,
-            beside: beside(plan) && matches!(launch.kind, LaunchKind::Persistent(_) | LaunchKind::PrefillQueue(_)),
+            beside: beside(plan) && (launch.kind.is_persistent() || launch.kind.is_prefill_queue()),
             sms: launch.sms,
             pack_fastest: launch.order == CtaOrder::PackFastest,
         });
@@ -223,7 +223,9 @@ impl Lowering<'_> {
         Ok(match launch.kind {
             LaunchKind::Attention(_) => KernelWork::Packs(self.packs(launch)?),
             LaunchKind::Persistent(_) => KernelWork::Queue(self.packs(launch)?),
-            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) => KernelWork::Prefill(self.prefill_tasks(launch)),
+            LaunchKind::Prefill(_) | LaunchKind::PrefillQueue(_) | LaunchKind::FoldedPrefill(_) => {
+                KernelWork::Prefill(self.prefill_tasks(launch))
+            }
             LaunchKind::Hybrid(kernel) => KernelWork::Hybrid(HybridWork {
                 tasks: self.prefill_tasks(launch),
                 packs: self.packs(launch)?,

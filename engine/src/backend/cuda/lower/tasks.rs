@@ -47,13 +47,11 @@ impl Gathered {
     /// Queries of `count` slots from `begin` on; a slot is also a query's place in the list of queries.
     fn task(&self, begin: u32, count: u32, merged: bool, group: u32) -> PrefillTask {
         let tokens = self.pack.tokens.0 as u32;
-        let (rows, num_rows) = match self.rows {
-            Rows::OfQueries => (TaskRows::Listed(begin), count),
-            Rows::OfHeads => (TaskRows::Folded(begin), count * group),
-        };
+        let folded = self.rows == Rows::OfHeads;
         PrefillTask {
-            rows,
-            num_rows,
+            rows: TaskRows::Listed(begin),
+            num_rows: if folded { count * group } else { count },
+            folded,
             block_begin: self.block_begin,
             kv_begin: 0,
             kv_end: tokens,
@@ -88,9 +86,11 @@ impl Lowering<'_> {
                     let first = self.first_slot(chunk.slots_begin, chunk.splits, task.rows_begin);
                     RowSlots { begin: first + split, step: chunk.splits }
                 });
+                let heads = self.plan.heads_of_prefill(launch);
                 let task = PrefillTask {
                     rows: TaskRows::From(first_row + task.rows_begin),
-                    num_rows: task.rows(),
+                    num_rows: task.rows() * heads,
+                    folded: heads > 1,
                     block_begin: self.chunk_blocks[at],
                     kv_begin: task.kv_begin,
                     kv_end: task.kv_end,
@@ -133,7 +133,7 @@ pub(super) fn other_kernel(plan: &LaunchPlan) -> Option<Warning> {
         |launch: &&Launch| !matches!(launch.kind, LaunchKind::Hybrid(_)) && gathers(plan, launch).is_some();
     let gathered = plan.launches.iter().filter(of_systems);
     let packs: u32 = gathered.map(|launch| launch.packs_end - launch.packs_begin).sum();
-    let planned = |launch: &Launch| matches!(launch.kind, LaunchKind::PrefillQueue(_) | LaunchKind::Hybrid(_));
+    let planned = |launch: &Launch| launch.kind.is_prefill_queue() || matches!(launch.kind, LaunchKind::Hybrid(_));
     let others = plan.launches.iter().filter(|launch| !planned(launch));
     let tile = others.flat_map(|launch| plan.tasks_of(launch)).map(|task| task.tile).next();
     let what = match (tile, packs) {

@@ -95,6 +95,29 @@ fn prefill_rows_lie_behind_the_queries_and_their_slots_behind_theirs() {
 }
 
 #[test]
+fn folded_tasks_have_the_rows_of_all_query_heads_of_a_kv_head() {
+    for strategy in [Strategy::Serial, Strategy::Batched, Strategy::CoResident] {
+        let (batch, plan) = hybrid("1,4_256,64", &[(40, 9000), (3, 500)], strategy);
+        let plan = plan.unwrap();
+        let lowered = lower(&batch, &plan).unwrap();
+        let blocks = batch.tables().all().iter().map(|block| block.0 + 1).max().unwrap();
+        lowered.arrays().check(&shape(&batch.shape), blocks).unwrap();
+        let (group, mut rows) = (batch.shape.group(), 0);
+        for (task, of) in lowered.tasks.iter().zip(&lowered.task_of) {
+            let TaskOf::Prefill(number) = *of else { continue };
+            let planned = &plan.prefill.tasks[number as usize];
+            assert!(task.folded && task.num_rows == group * planned.rows(), "{strategy:?}: {task:?}");
+            let launch = plan.launches.iter().find(|launch| launch.kind.folds_heads()).unwrap();
+            let work = plan.prefill_work(launch, number, group);
+            assert_eq!(work.query_heads, group);
+            assert!(plan.cta_of(launch, crate::plan::Work::Prefill(work)).is_some(), "as the trace has it");
+            rows += planned.rows() * u32::from(planned.kv_begin == 0);
+        }
+        assert_eq!(rows, 43, "{strategy:?}");
+    }
+}
+
+#[test]
 fn ctas_of_a_hybrid_launch_have_the_same_numbers_in_the_plan_and_on_the_gpu() {
     for (strategy, roles) in [(Strategy::CtaParallel, CtaRoles::Index), (Strategy::HFuse, CtaRoles::Paired)] {
         let (batch, plan) = hybrid("1,4_256,64", &[(300, 1000)], strategy);
@@ -106,7 +129,7 @@ fn ctas_of_a_hybrid_launch_have_the_same_numbers_in_the_plan_and_on_the_gpu() {
         let (tasks, heads) = (work.tasks.len() as u32, batch.shape.query_heads);
         for (nth, task) in (0_u32..).zip(&work.tasks) {
             let TaskOf::Prefill(task) = lowered.task_of[*task as usize] else { panic!("a gathered task") };
-            let of = crate::plan::PrefillWork { task, query_head: 3 };
+            let of = crate::plan::PrefillWork { task, query_head: 3, query_heads: 1 };
             assert_eq!(plan.cta_of(launch, crate::plan::Work::Prefill(of)), Some(3 * tasks + nth));
         }
         let first = if roles == CtaRoles::Index { tasks * heads } else { 0 };

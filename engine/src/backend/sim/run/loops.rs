@@ -44,7 +44,9 @@ impl Simulation<'_> {
         let (at, task) = (work.prefill?, *work.prefill_task()?);
         let warps = match launch.kind {
             LaunchKind::Hybrid(kernel) => kernel.prefill_warps,
-            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => kernel.cta.warps,
+            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) | LaunchKind::FoldedPrefill(kernel) => {
+                kernel.cta.warps
+            }
             _ => return None,
         };
         if task.kv_begin == task.kv_end {
@@ -54,7 +56,7 @@ impl Simulation<'_> {
         let kv_head = at.query_head / self.plan.shape.group();
         let hit = self.l2.touch(self.plan.packs.len() + at.task as usize, kv_head, read);
         Some(match self.own_kernel(launch, task.tile) {
-            Some(kernel) => self.model.prefill_item(&task, &kernel, hit),
+            Some(kernel) => self.model.prefill_item(&task, self.plan.heads_of_prefill(launch), &kernel, hit),
             None => self.model.prefill_loop(&task, warps, hit),
         })
     }

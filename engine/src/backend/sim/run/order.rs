@@ -12,7 +12,7 @@ use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::capture::Span;
 use crate::hw::{Device, PrefillResources};
-use crate::plan::{Dispatch, Launch, LaunchKind, LaunchPlan, Strategy};
+use crate::plan::{Launch, LaunchKind, LaunchPlan, Strategy};
 use crate::tile::Tile;
 use crate::units::Nanos;
 
@@ -104,8 +104,8 @@ impl Simulation<'_> {
     /// The device's own prefill kernel, where a launch is of it.
     pub(super) fn own_kernel(&self, launch: &Launch, tile: Tile) -> Option<PrefillResources> {
         let own = match launch.kind {
-            LaunchKind::PrefillQueue(_) => true,
-            LaunchKind::Hybrid(kernel) => kernel.dispatch == Dispatch::Queue || self.model.in_one_launch(&kernel),
+            LaunchKind::PrefillQueue(_) | LaunchKind::FoldedPrefill(_) => true,
+            LaunchKind::Hybrid(kernel) => kernel.dispatch.is_queue() || self.model.in_one_launch(&kernel),
             _ => false,
         };
         if own { self.model.own_prefill(tile) } else { None }
