@@ -211,7 +211,8 @@ struct alignas(64) PrefillParams {
     u32 trace_capacity;        // records that fit
     u32 trace_begin;           // place of task 0's first record
     u32 num_folded;            // of the items the last so many are folded: one task a KV head
-    u32 unused[15];
+    u32 group_inverse;         // 2^16 / group, rounded up: row * it / 2^16 is row / group for the rows of a task
+    u32 unused[14];
 };
 static_assert(sizeof(PrefillParams) == 512, "PrefillParams is 512 bytes");
 PS_ASSERT_OFFSET(PrefillParams, num_folded, 408);

@@ -51,7 +51,7 @@ struct PrefillTask {
 
     // The query of a row: of folded rows as many as the KV head has query heads are of one.
     __device__ __forceinline__ u32 query_of(const PrefillParams& p, u32 row) const {
-        return folded(p) ? row / p.group : row;
+        return folded(p) ? row * p.group_inverse >> 16 : row;
     }
 
     // Tokens from kv_begin on that row `row` sees.
@@ -144,7 +144,7 @@ __device__ __forceinline__ u32 row_of(const PrefillParams& p, const PrefillTask&
 
 // Query head of row `row` of a task.
 __device__ __forceinline__ u32 head_of(const PrefillParams& p, const PrefillTask& task, u32 row) {
-    return task.head + (task.folded(p) ? row % p.group : 0);
+    return task.head + (task.folded(p) ? row - task.query_of(p, row) * p.group : 0);
 }
 
 // Place of row `row` of a task among the (row, query head) pairs of Q and of the output.

@@ -358,6 +358,7 @@ impl<'a> Builder<'a> {
         let tokens = spec.bulk_copies(arch).then(|| spec.box_tokens(arch, shape.block_size));
         let mut params = self.prefill_params(&items, rows, tokens)?;
         params.num_folded = num_folded;
+        params.group_inverse = PrefillParams::inverse(params.group);
         params.queue = self.shared.keep(gpu.upload(&[0_u32; 4])?);
         let of_kv_head = (params.num_items - num_folded) * params.group + num_folded;
         let grid = (of_kv_head * shape.kv_heads).min(self.sms(launch.sms) * function.ctas_per_sm()?.max(1));

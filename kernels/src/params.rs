@@ -192,7 +192,16 @@ pub(crate) struct PrefillParams {
     pub(crate) trace_capacity: u32,
     pub(crate) trace_begin: u32,
     pub(crate) num_folded: u32,
-    pub(crate) unused: [u32; 15],
+    pub(crate) group_inverse: u32,
+    pub(crate) unused: [u32; 14],
+}
+
+impl PrefillParams {
+    /// What rows of a task, multiplied by it and shifted by 16 bits, are divided by `group`: its error, below the group, for
+    /// 128 rows is less than 2^16.
+    pub(crate) fn inverse(group: u32) -> u32 {
+        (1_u32 << 16).div_ceil(group.max(1))
+    }
 }
 
 /// Parameters of `packscope_hybrid`; pointers are device addresses.
@@ -312,6 +321,14 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_a_task_are_divided_by_every_group() {
+        for group in 1..=64 {
+            let inverse = PrefillParams::inverse(group);
+            assert!((0..128).all(|row| (row * inverse) >> 16 == row / group), "{group}");
+        }
+    }
 
     #[test]
     fn the_first_word_of_a_record_holds_the_sm_and_both_widths() {
