@@ -312,7 +312,14 @@ impl MergeKernel {
         partials.div_ceil(self.at_once(self.rows, head_dim))
     }
 
-    /// The same in a persistent worker.
+    /// Trips of a CTA of the merge kernel, for `partials` partials of each of `heads` query heads.
+    pub fn trips_of_row(&self, partials: u32, heads: u32, head_dim: u32) -> u32 {
+        let rounds = heads.div_ceil((self.heads * self.warps).max(1));
+        let parts = self.parts(self.trips(partials, head_dim), heads, self.warps);
+        rounds * self.trips(partials.div_ceil(parts), head_dim)
+    }
+
+    /// As [`Self::trips`], in a persistent worker.
     pub fn worker_trips(&self, partials: u32, head_dim: u32) -> u32 {
         partials.div_ceil(self.at_once(self.worker_rows.unwrap_or(self.rows), head_dim))
     }

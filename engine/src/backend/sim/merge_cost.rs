@@ -81,15 +81,9 @@ impl CostModel<'_> {
 
     /// Trips to memory of a CTA that merges one query over all query heads: `loaded` bytes.
     fn trips(&self, partials: u32, loaded: f64) -> f64 {
-        match self.device.merge_kernel {
-            Some(kernel) => {
-                let heads = self.shape.query_heads;
-                let rounds = heads.div_ceil((kernel.heads * kernel.warps).max(1));
-                let parts = kernel.parts(kernel.trips(partials, self.shape.head_dim), heads, kernel.warps);
-                f64::from(rounds * kernel.trips(partials.div_ceil(parts), self.shape.head_dim))
-            }
-            None => loaded / MERGE_IN_FLIGHT,
-        }
+        let (heads, head_dim) = (self.shape.query_heads, self.shape.head_dim);
+        let of_kernel = self.device.merge_kernel.map(|kernel| kernel.trips_of_row(partials, heads, head_dim));
+        of_kernel.map_or(loaded / MERGE_IN_FLIGHT, f64::from)
     }
 
     /// A CTA of a prescribed merge: one row, of whose partials the fraction `hit` is found in L2.

@@ -29,7 +29,7 @@ pub(super) struct Items {
     /// Query tokens of an item.
     pub(super) tokens: u32,
     /// Items of as many.
-    heads: u32,
+    pub(super) heads: u32,
 }
 
 impl Items {

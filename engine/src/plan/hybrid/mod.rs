@@ -26,6 +26,7 @@ mod own;
 mod pair;
 mod policy;
 mod sms;
+mod splits;
 mod tasks;
 
 pub use auto::{Answer, PodWay, Question, released};

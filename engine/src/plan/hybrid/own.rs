@@ -12,32 +12,21 @@
 //! it longest first. Under `‖` the decode launch starts programmatically: once all prefill CTAs are on their
 //! SMs. On a stream of its own it could come first, fill the SMs, and the two would run one after the other.
 //!
-//! KV of a chunk is split where its items are few, or longer than all that runs beside them:
-//!
-//! ```text
-//! few     items < half the SMs              →  one wave of items: ⌊SMs / items⌋
-//! long    longest item > max(decode, all items / SMs)   →  as often as it is longer
-//! ```
-//!
-//! A piece has 512 tokens or more: below, the beginning and the end of an item take as long as its tiles.
-//!
-//! Worked number, a chunk of 128 at 65,536 of 8/1 heads beside short decodes: 8 items of 760 µs on 132 SMs,
-//! so 16 pieces of 4,096 tokens each, 128 items of 50 µs, and a merge. Folded they are as many.
+//! Whose rows an item has is in `items`, into how many pieces the KV of a chunk is cut in `splits`.
 
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::error::{Error, Result};
-use crate::hw::{Device, PrefillKernels, PrefillResources};
+use crate::hw::{Device, PrefillKernels};
 use crate::pack::{PackInput, Packing, cut_for_queue, cut_into, cut_rows};
 use crate::plan::Strategy;
 use crate::plan::hybrid::explain::{decision, timed};
-use crate::plan::hybrid::items::{Items, lengths};
+use crate::plan::hybrid::items::Items;
 use crate::plan::hybrid::kernels::{self, Kernel};
+use crate::plan::hybrid::splits::Splits;
 use crate::plan::hybrid::{Fusion, Prepared, tasks};
 use crate::tile::Tile;
-use crate::workload::{AttentionShape, Request};
+use crate::workload::AttentionShape;
 
-/// Shortest piece of a split chunk, in KV tokens.
-const LEAST_PIECE: u64 = 512;
 /// The decode tile beside prefill of a query with more heads a KV head than the lean one has rows.
 const TALL: Tile = Tile { m: 16, n: 64 };
 /// Long pieces of decodes for each worker, and their least and most KV tokens.
@@ -48,8 +37,6 @@ const MOST_DECODE: u64 = 2048;
 const LAST_DECODE: u32 = 128;
 /// KV heads that a decode CTA of few rows takes side by side.
 const HEADS_TOGETHER: u32 = 4;
-/// A grid of fewer items than this part of the SMs is split.
-const FEW: f64 = 0.5;
 
 /// Whether a strategy is made of the device's own prefill kernels, rather than of FlashAttention's and POD's.
 pub(super) fn takes(strategy: Strategy, has_decodes: bool) -> bool {
@@ -131,12 +118,12 @@ pub(super) fn prepare(
         cut_decodes(input, packing);
     }
     let alone = matches!(strategy, Strategy::Serial | Strategy::Fused);
-    let beside = if alone { f64::INFINITY } else { decode_ns(input, packing) };
+    let beside = if alone { 0.0 } else { decode_ns(input, packing) };
     let items = Items::of(input, prefill);
-    let splits = Splits::of(input, (prefill, &items), beside);
+    let splits = Splits::of(input, (prefill, items), beside);
     if input.explain {
         decisions.extend(items.explain(input, prefill));
-        decisions.push(splits.explain(input, prefill));
+        decisions.push(splits.explain());
         if strategy == Strategy::Serial && !packing.packs.is_empty() {
             decisions.push(explain_serial(input, packing, &splits));
         }
@@ -203,68 +190,6 @@ fn decode_ns(input: &PackInput<'_>, packing: &Packing) -> f64 {
     bytes / (input.device.reachable_bytes_per_s() * 1e-9)
 }
 
-/// How often the KV of the chunks is cut.
-#[derive(Clone, Copy, Debug)]
-struct Splits {
-    /// Items of all chunks without splits, their time together and the longest, ns.
-    items: u64,
-    all: f64,
-    longest: f64,
-    /// Pieces for want of items.
-    few: u64,
-    /// No piece should take longer, ns.
-    most: f64,
-    n: u32,
-    step: f64,
-    sms: f64,
-}
-
-impl Splits {
-    fn of(input: &PackInput<'_>, (prefill, of): (&PrefillResources, &Items), beside: f64) -> Self {
-        let (device, shape) = (input.device, &input.batch.shape);
-        let (mut items, mut longest) = (0, 0.0_f64);
-        for (chunk, kv) in input.batch.prefills().filter_map(|(_, request)| lengths(request)) {
-            items += of.of_chunk(chunk);
-            longest = longest.max(prefill.item_ns(device, shape, kv));
-        }
-        let all = of.all_ns(input, prefill);
-        let sms = f64::from(device.sm_count);
-        let few = if (items as f64) < FEW * sms { u64::from(device.sm_count) / items.max(1) } else { 1 };
-        let most = beside.max(all / sms);
-        Self { items, all, longest, few, most, n: prefill.n, step: prefill.step_ns(device, shape), sms }
-    }
-
-    /// Pieces of a request's KV.
-    fn of_request(&self, request: &Request) -> u32 {
-        let Some((_, kv)) = lengths(request) else { return 1 };
-        let time = kv.div_ceil(u64::from(self.n)) as f64 * self.step;
-        // Pieces of few items fill one wave; more of them would begin another.
-        let pieces = if self.few > 1 { self.few } else { (time / self.most.max(1.0)).ceil() as u64 };
-        pieces.min(kv / LEAST_PIECE).max(1) as u32
-    }
-
-    fn explain(&self, input: &PackInput<'_>, prefill: &PrefillResources) -> Decision {
-        let taken = input.batch.prefills().map(|(_, request)| self.of_request(request)).max().unwrap_or(1);
-        let alone = |pieces: f64| {
-            // At least the mean over the SMs, and the longest item or piece.
-            (self.all / self.sms).max(self.longest / pieces) + if pieces > 1.0 { prefill.item.as_f64() } else { 0.0 }
-        };
-        let way = |what: String, pieces: f64| timed(what, Price::one_kernel(alone(pieces)));
-        let mut considered = vec![way("prefill KV whole".to_owned(), 1.0)];
-        if taken > 1 {
-            considered.push(way(format!("prefill KV in up to {taken}"), f64::from(taken)));
-        }
-        let share = self.items as f64 / self.sms;
-        let chosen = considered.len() - 1;
-        decision(
-            Choice::Split,
-            (considered, chosen),
-            "split where the items fill less than half of the SMs, or where one takes longer than the decodes and than all items spread over the SMs",
-            Some(RuleConstant::new("items an SM that are few", FEW, (self.few > 1).then_some(share))),
-        )
-    }
-}
-
 pub(super) fn explain_rows(input: &PackInput<'_>, packing: &Packing, tile: Tile, before: usize) -> Decision {
     let read: f64 = packing.packs.iter().map(|pack| pack.tokens.as_f64()).sum();
     let bytes = |tokens: f64| Price::traffic(tokens * input.batch.shape.kv_bytes_per_token().as_f64());
@@ -291,10 +216,9 @@ fn explain_serial(input: &PackInput<'_>, packing: &Packing, splits: &Splits) -> 
     let read: f64 = packing.packs.iter().map(|pack| pack.tokens.as_f64()).sum();
     let bytes = read.min(input.tree.unique_tokens().as_f64()) * input.batch.shape.kv_bytes_per_token().as_f64();
     let decode = bytes / (input.device.reachable_bytes_per_s() * 1e-9);
-    let prefill = (splits.all / splits.sms).max(splits.longest / splits.few as f64);
     let considered = vec![
-        timed("serial", Price::run(prefill + decode)),
-        timed("side by side", Price::lower_bound(prefill.max(decode))),
+        timed("serial", Price::run(splits.time() + decode)),
+        timed("side by side", Price::lower_bound(splits.time().max(decode))),
     ];
     let rule = "serial was asked for: one kernel after the other, each with its own tail";
     decision(Choice::Fusion, (considered, 0), rule, None)
