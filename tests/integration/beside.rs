@@ -66,6 +66,22 @@ fn folded_chunks_take_about_what_was_measured() {
     }
 }
 
+/// Blocks of fewer than 8 tokens come token by token, which takes longest where prefill and decode share SMs.
+#[test]
+fn co_resident_in_blocks_of_one_takes_about_what_was_measured() {
+    for (heads, head_dim, prefill, decode, micros) in [
+        ((32, 8), 128, "1024@8192", "40x4000", 415.9),
+        ((32, 8), 128, "300@6000", "80x3000", 318.6),
+        ((96, 8), 128, "512@14512", "12x6000", 791.5),
+        ((64, 8), 64, "1024@5000", "24x3000", 263.7),
+    ] {
+        let mut spec = hybrid(heads, &[prefill], decode);
+        (spec.shape.head_dim, spec.shape.block_size) = (head_dim, 1);
+        let time = ran(&planned(&spec, Launching::CoResident)).makespan().as_f64() * 1e-3;
+        assert!((time / micros - 1.0).abs() < 0.1, "{prefill} beside {decode} at {heads:?}: {time} µs of {micros}");
+    }
+}
+
 fn of_role(capture: &Capture, role: CtaRole) -> Vec<Span> {
     capture.spans.iter().filter(|span| span.role == role).collect()
 }

@@ -38,6 +38,9 @@ pub struct PrefillKernels {
     pub pair: Option<PairRates>,
 }
 
+/// Tokens of the least block that comes by bulk copies.
+const BULK_BLOCK: u32 = 8;
+
 /// One prefill kernel: a persistent grid, whose CTAs take (task, query head) items.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,6 +65,10 @@ pub struct PrefillResources {
     /// it has KV blocks.
     #[serde(default)]
     pub copy: Nanos,
+    /// What it takes more where K and V come token by token, as in blocks of fewer than 8 tokens; at other head dimensions
+    /// by as much as a token is longer. Without it as many copies as in blocks of 8.
+    #[serde(default)]
+    pub by_token: Option<Nanos>,
     /// From the last tile of one item to the first of the next.
     pub item: Nanos,
 }
@@ -103,17 +110,25 @@ impl PrefillResources {
         let of_sm = device.tensor_flops as f64 * efficiency * 1e-9 / f64::from(device.sm_count);
         // The exponential units of an SM run beside its tensor cores.
         let exponentials = f64::from(self.m * self.n) / (device.sim.exp_per_sm_per_s as f64 * 1e-9);
-        let copies = if narrow { 0.0 } else { f64::from(self.more_copies(shape.block_size)) * self.copy.as_f64() };
-        (flop / of_sm).max(exponentials) + copies
+        (flop / of_sm).max(exponentials) + self.copies_ns(shape)
+    }
+
+    /// What a step takes more for how K and V come, ns.
+    fn copies_ns(&self, shape: &AttentionShape) -> f64 {
+        match self.by_token.filter(|_| shape.block_size < BULK_BLOCK) {
+            Some(time) => time.as_f64() * f64::from(shape.head_dim) / 128.0,
+            None if shape.head_dim <= 64 => 0.0,
+            None => f64::from(self.more_copies(shape.block_size)) * self.copy.as_f64(),
+        }
     }
 
     /// Copies of a K tile beyond the fewest that it can come in: each takes the largest power of two of tokens that
     /// divides both the tile and the block. Smaller blocks than 8 tokens come token by token, 16 bytes a lane, which
-    /// takes as long as copies of 8 tokens: 2,048 rows at 4,096 tokens of 32/8 heads 207 µs in blocks of 1 and 211 of 8, where
-    /// it is 181 of 16 (H200).
+    /// takes the full kernel as long as copies of 8 tokens: 2,048 rows at 4,096 tokens of 32/8 heads 207 µs in blocks of 1 and
+    /// 211 of 8, where it is 181 of 16 (H200).
     fn more_copies(&self, block_size: u32) -> u32 {
         let most = 1 << self.n.trailing_zeros();
-        self.n / block_size.clamp(8, most) - self.n / most
+        self.n / block_size.clamp(BULK_BLOCK, most) - self.n / most
     }
 
     /// Time of one item that reads `tokens` KV tokens, ns.

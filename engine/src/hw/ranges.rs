@@ -364,8 +364,19 @@ impl List {
     }
 
     fn prefill(&mut self, kernel: &PrefillResources) {
-        let PrefillResources { m, n, warps, registers, shared, in_flight, efficiency, efficiency_d64, copy, item } =
-            kernel;
+        let PrefillResources {
+            m,
+            n,
+            warps,
+            registers,
+            shared,
+            in_flight,
+            efficiency,
+            efficiency_d64,
+            copy,
+            by_token,
+            item,
+        } = kernel;
         self.whole("m", *m, SIDE, "");
         self.whole("n", *n, SIDE, "");
         self.whole("warps", *warps, CTA_WARPS, "");
@@ -375,6 +386,9 @@ impl List {
         self.part("efficiency", *efficiency, EFFICIENCY);
         self.part("efficiency_d64", *efficiency_d64, EFFICIENCY);
         self.time("copy", *copy, TIME);
+        if let Some(by_token) = by_token {
+            self.time("by_token", *by_token, TIME);
+        }
         self.time("item", *item, TIME);
     }
 

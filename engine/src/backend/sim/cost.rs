@@ -98,6 +98,11 @@ fn longer(a: f64, b: f64) -> f64 {
 const LARGE_BLOCK: u32 = 32;
 const SMALL_COPY: f64 = 1.1;
 
+/// What a warp takes that copies K and V of a token of a head by itself, beside prefill, ns. Ten hybrids in blocks of 1 and 4 of
+/// seven head setups, co-resident, were simulated 30 % too short without it and [`crate::hw::PrefillResources::by_token`], and
+/// 10 % off with both (H200).
+const TOKEN_COPY: f64 = 16.0;
+
 /// Times and rates that do not depend on the pack.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CostModel<'a> {
@@ -238,7 +243,7 @@ impl CostModel<'_> {
         let tile = self.compiled(pack.tile, heads, on);
         let kernel = self.decode_kernel(tile, on);
         if on == RunsOn::Lean {
-            let chain = kernel.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
+            let chain = self.lean_chain(kernel.chain, tile.n, heads);
             let in_flight = kernel.in_flight.as_f64();
             return DecodeCta {
                 tile,
@@ -283,8 +288,16 @@ impl CostModel<'_> {
         };
         // They share the ring of their CTA.
         let ring = lean.in_flight.map_or(0.0, Bytes::as_f64) / f64::from(kernel.decodes_per_cta.max(1));
-        let chain = lean.chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim);
+        let chain = self.lean_chain(lean.chain, pack.tile.n, kernel.decodes_per_cta);
         DecodeCta { in_flight: ring.max(self.tile_bytes(pack.tile.n)), chain, ..alone }
+    }
+
+    /// A step of decode beside prefill, ns, where one warp copies for so many heads. Token by token it is slower than they
+    /// compute.
+    fn lean_chain(&self, chain: Option<Nanos>, n: u32, heads: u32) -> f64 {
+        let by_token = self.shape.block_size < BULK_BLOCK;
+        let copies = if by_token { TOKEN_COPY * f64::from(n * heads) } else { 0.0 };
+        chain.map_or(0.0, Nanos::as_f64) * chain_at(self.shape.head_dim) + copies
     }
 
     /// Whether a hybrid kernel is our own whose CTAs compute prefill, decode or both.
