@@ -99,8 +99,8 @@ const LARGE_BLOCK: u32 = 32;
 const SMALL_COPY: f64 = 1.1;
 
 /// What a warp takes that copies K and V of a token of a head by itself, beside prefill, ns. Ten hybrids in blocks of 1 and 4 of
-/// seven head setups, co-resident, were simulated 30 % too short without it and [`crate::hw::PrefillResources::by_token`], and
-/// 10 % off with both (H200).
+/// seven head setups, co-resident, are simulated 30 % too short without it and [`crate::hw::PrefillResources::by_token`], and
+/// 6 % off with both (H200).
 const TOKEN_COPY: f64 = 16.0;
 
 /// Times and rates that do not depend on the pack.

@@ -33,7 +33,7 @@ impl CostModel<'_> {
     /// A prefill task of so many query heads.
     pub(super) fn prefill_item(&self, task: &PrefillTask, heads: u32, kernel: &PrefillResources, hit: f64) -> MainLoop {
         let row = self.shape.head_bytes().as_f64();
-        let rows = f64::from(task.rows() * heads);
+        let rows = f64::from(task.rows()) * f64::from(heads);
         let written = if task.slots_begin.is_some() {
             rows * self.shape.partial_bytes().as_f64() / f64::from(self.shape.query_heads)
         } else {

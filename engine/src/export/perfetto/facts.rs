@@ -123,7 +123,10 @@ impl<'a> Facts<'a> {
             told.add("prefill_split", (task - chunk.tasks_begin) / blocks);
             told.add("prefill_splits", chunk.splits);
         }
-        (shape.kv_bytes_per_token_head() * of.tokens().0, shape.head_bytes() * u64::from(of.rows() * query_heads))
+        (
+            shape.kv_bytes_per_token_head() * of.tokens().0,
+            shape.head_bytes() * (u64::from(of.rows()) * u64::from(query_heads)),
+        )
     }
 
     /// A merge: of a kernel of its own, or by the last-arriving CTA of a persistent one.

@@ -1,6 +1,7 @@
 //! Launches of a batch with prefill, from those of its decodes.
 
 use crate::pack::PackInput;
+use crate::plan::hybrid::kernels::Grid;
 use crate::plan::hybrid::pair::Pair;
 use crate::plan::hybrid::sms::{self, Shares};
 use crate::plan::hybrid::{Fusion, HybridFigures, Prepared};
@@ -38,7 +39,7 @@ impl Prepared {
     /// starts as soon as all prefill CTAs have.
     fn push_beside(&self, input: &PackInput<'_>, plan: &mut LaunchPlan, shares: bool) {
         let mut prefill = launch(self.prefill_kind(), 0, (0, 0), Vec::new());
-        let items = sms::items(input, &self.prefill, self.kernel.folded);
+        let items = sms::items(input, &self.prefill, self.kernel.grid);
         let mut for_decode = None;
         if shares {
             let unique = input.tree.unique_tokens().as_f64() * plan.shape.kv_bytes_per_token().as_f64();
@@ -68,10 +69,10 @@ impl Prepared {
     /// A launch of prefill alone.
     fn prefill_kind(&self) -> LaunchKind {
         let kernel = PrefillKernel { tasks_begin: 0, tasks_end: self.prefill.tasks.len() as u32, cta: self.kernel.cta };
-        match (self.kernel.queued, self.kernel.folded) {
-            (false, _) => LaunchKind::Prefill(kernel),
-            (true, false) => LaunchKind::PrefillQueue(kernel),
-            (true, true) => LaunchKind::FoldedPrefill(kernel),
+        match self.kernel.grid {
+            Grid::Each => LaunchKind::Prefill(kernel),
+            Grid::Queue => LaunchKind::PrefillQueue(kernel),
+            Grid::FoldedQueue => LaunchKind::FoldedPrefill(kernel),
         }
     }
 
@@ -111,7 +112,7 @@ impl Prepared {
         let slots = kernel.decode_slots(plan.packs.len() as u32 * plan.shape.kv_heads);
         kernel.dispatch = match self.fusion {
             Fusion::Apart { .. } | Fusion::Beside { .. } => return None,
-            Fusion::Queue if self.kernel.folded => Dispatch::FoldedQueue,
+            Fusion::Queue if self.kernel.grid == Grid::FoldedQueue => Dispatch::FoldedQueue,
             Fusion::Queue => Dispatch::Queue,
             Fusion::Static => Dispatch::Static,
             Fusion::Paired => Dispatch::Paired,

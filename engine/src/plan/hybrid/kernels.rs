@@ -45,10 +45,19 @@ pub(super) struct Kernel {
     pub(super) decode_heads: u32,
     pub(super) decodes_per_cta: u32,
     pub(super) cta: CtaShape,
-    /// Whether the CTAs of prefill alone stay on their SMs and take items from a queue.
-    pub(super) queued: bool,
-    /// Whether those items have the query heads of a KV head as rows.
-    pub(super) folded: bool,
+    /// How the CTAs of prefill alone get their work.
+    pub(super) grid: Grid,
+}
+
+/// How CTAs of prefill alone get their work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grid {
+    /// Each has a task for a query head.
+    Each,
+    /// They stay on their SMs and take such items from a queue.
+    Queue,
+    /// The same, of items that have the query heads of a KV head as rows.
+    FoldedQueue,
 }
 
 /// What a CTA must have room for.
@@ -81,8 +90,7 @@ pub(super) fn prefill(device: &Device, shape: &AttentionShape, split: bool) -> K
         decode_heads: 1,
         decodes_per_cta: 1,
         cta: parts.cta(WARPS, parts.shared(tile)),
-        queued: false,
-        folded: false,
+        grid: Grid::Each,
     }
 }
 
@@ -101,8 +109,7 @@ fn own(device: &Device, shape: &AttentionShape, strategy: Strategy) -> Option<Ke
         decode_heads: 1,
         decodes_per_cta: heads,
         cta: prefill.cta(),
-        queued: false,
-        folded: false,
+        grid: Grid::Each,
     })
 }
 
@@ -145,16 +152,7 @@ pub(super) fn pod(device: &Device, shape: &AttentionShape, four: bool, split: (b
     let (decode_tile, decodes_per_cta) = if decode_split { (DECODE, 1) } else { (LEAN, warps) };
     let decode = parts.shared(decode_tile) * u64::from(decodes_per_cta);
     let cta = parts.cta(warps, parts.shared(prefill_tile).max(decode));
-    Kernel {
-        prefill_tile,
-        prefill_warps: warps,
-        decode_tile,
-        decode_heads: 1,
-        decodes_per_cta,
-        cta,
-        queued: false,
-        folded: false,
-    }
+    Kernel { prefill_tile, prefill_warps: warps, decode_tile, decode_heads: 1, decodes_per_cta, cta, grid: Grid::Each }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::pack::{PackInput, Packing, cut_for_queue, cut_into, cut_rows};
 use crate::plan::Strategy;
 use crate::plan::hybrid::explain::{decision, timed};
 use crate::plan::hybrid::items::Items;
-use crate::plan::hybrid::kernels::{self, Kernel};
+use crate::plan::hybrid::kernels::{self, Grid, Kernel};
 use crate::plan::hybrid::splits::Splits;
 use crate::plan::hybrid::{Fusion, Prepared, tasks};
 use crate::tile::Tile;
@@ -145,8 +145,7 @@ pub(super) fn prepare(
         },
         decodes_per_cta: 1,
         cta: prefill.cta(),
-        queued: true,
-        folded: items.folded,
+        grid: if items.folded { Grid::FoldedQueue } else { Grid::Queue },
     };
     let prefill =
         tasks::build_with(input.batch, (kernel.prefill_tile, items.tokens), |request| splits.of_request(request));

@@ -20,6 +20,7 @@ use crate::decision::{Choice, Decision, Price};
 use crate::hw::Device;
 use crate::pack::PackInput;
 use crate::plan::hybrid::explain::{decision, timed, ways};
+use crate::plan::hybrid::kernels::Grid;
 use crate::plan::{LaunchPlan, PrefillPlan};
 use crate::tile::{LaneTime, Tile};
 
@@ -113,10 +114,10 @@ pub(super) fn one_after_another(items: &[f64], lanes: u32) -> f64 {
 }
 
 /// Times of the prefill items, KV head by KV head, in each longest first; of folded tasks each is one item there.
-pub(super) fn items(input: &PackInput<'_>, prefill: &PrefillPlan, folded: bool) -> Vec<f64> {
+pub(super) fn items(input: &PackInput<'_>, prefill: &PrefillPlan, grid: Grid) -> Vec<f64> {
     let (device, shape) = (input.device, &input.batch.shape);
     let Some(kernels) = &device.prefill_kernel else { return Vec::new() };
-    let of_task = if folded { 1 } else { shape.group() as usize };
+    let of_task = if grid == Grid::FoldedQueue { 1 } else { shape.group() as usize };
     let time = |task: &crate::plan::PrefillTask| {
         let kernel = kernels.of_tile(task.tile).unwrap_or(&kernels.full);
         kernel.item_ns(device, shape, task.tokens().0)

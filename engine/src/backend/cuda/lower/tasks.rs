@@ -89,7 +89,7 @@ impl Lowering<'_> {
                 let heads = self.plan.heads_of_prefill(launch);
                 let task = PrefillTask {
                     rows: TaskRows::From(first_row + task.rows_begin),
-                    num_rows: task.rows() * heads,
+                    num_rows: task.rows().saturating_mul(heads),
                     folded: heads > 1,
                     block_begin: self.chunk_blocks[at],
                     kv_begin: task.kv_begin,
