@@ -77,7 +77,7 @@ fn name(launch: &Launch) -> String {
         LaunchKind::MergePrefill => "merge of prefill".to_owned(),
         LaunchKind::Hybrid(_) => "prefill and decode".to_owned(),
         LaunchKind::PrefillQueue(_) => "persistent prefill".to_owned(),
-        LaunchKind::FoldedPrefill(_) => "persistent prefill by KV heads".to_owned(),
+        LaunchKind::FoldedPrefill(_) => "prefill by KV heads".to_owned(),
     }
 }
 
