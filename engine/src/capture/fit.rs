@@ -87,8 +87,7 @@ fn prefill_ctas(plan: &LaunchPlan, launch: &Launch) -> Option<u64> {
     }
     let (begin, end) = launch.kind.tasks();
     let there = begin <= end && end as usize <= plan.prefill.tasks.len();
-    let heads = if launch.kind.folds_heads() { plan.shape.kv_heads } else { plan.shape.query_heads };
-    there.then(|| u64::from(end - begin) * u64::from(heads))
+    there.then(|| u64::from(end - begin) * u64::from(launch.kind.prefill_heads(&plan.shape)))
 }
 
 /// Checks chunks, tasks and slots of the prefill against each other.

@@ -107,13 +107,13 @@ fn of_pack(plan: &LaunchPlan, pack: &PlannedPack) -> Computed {
     }
 }
 
-/// A prefill task over all heads, each of whose CTAs loads the KV of its own.
-fn of_task(plan: &LaunchPlan, task: &PrefillTask) -> Computed {
+/// A prefill task over all heads, by so many CTAs, each of which loads the KV of one.
+fn of_task(plan: &LaunchPlan, task: &PrefillTask, ctas: u32) -> Computed {
     let shape = &plan.shape;
     let per_head = shape.kv_bytes_per_token_head() * task.tokens().0;
     Computed {
         flop: flop(plan, task.attended() as f64),
-        issued: per_head * u64::from(plan.ctas_of_prefill()) + shape.query_bytes() * u64::from(task.rows()),
+        issued: per_head * u64::from(ctas) + shape.query_bytes() * u64::from(task.rows()),
     }
 }
 
@@ -126,7 +126,8 @@ fn flop(plan: &LaunchPlan, pairs: f64) -> f64 {
 fn of_launch(plan: &LaunchPlan, launch: &Launch) -> Computed {
     let mut sum = Computed::default();
     plan.packs_of(launch).iter().for_each(|pack| sum.add(of_pack(plan, plan.pack(*pack))));
-    plan.tasks_of(launch).iter().for_each(|task| sum.add(of_task(plan, task)));
+    let ctas = launch.kind.prefill_heads(&plan.shape);
+    plan.tasks_of(launch).iter().for_each(|task| sum.add(of_task(plan, task, ctas)));
     sum
 }
 
@@ -193,8 +194,9 @@ fn tiles(capture: &Capture) -> Vec<RooflinePoint> {
     for pack in &plan.packs {
         computed.entry(pack.tile).or_default().add(of_pack(plan, pack));
     }
+    let ctas = plan.ctas_of_prefill();
     for task in &plan.prefill.tasks {
-        computed.entry(task.tile).or_default().add(of_task(plan, task));
+        computed.entry(task.tile).or_default().add(of_task(plan, task, ctas));
     }
     let slots = capture.slots().max(1);
     let point = |(tile, computed): (Tile, Computed)| RooflinePoint {

@@ -14,6 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::LaunchKind;
 use crate::tile::CtaShape;
 use crate::workload::AttentionShape;
 
@@ -89,8 +90,7 @@ impl Tickets {
 impl HybridKernel {
     /// Prefill CTAs: one a (task, query head), or (task, KV head) where tasks are folded.
     pub fn prefill_ctas(&self, shape: &AttentionShape) -> u32 {
-        let folded = self.dispatch == Dispatch::FoldedQueue;
-        (self.tasks_end - self.tasks_begin) * if folded { shape.kv_heads } else { shape.query_heads }
+        (self.tasks_end - self.tasks_begin) * LaunchKind::Hybrid(*self).prefill_heads(shape)
     }
 
     /// CTAs that host `decodes` (pack, KV head) pairs.

@@ -174,10 +174,9 @@ impl LaunchPlan {
             LaunchKind::Merge => self.merge.merged_queries().count() as u32,
             LaunchKind::MergeRound(round) => self.merge.rounds.get(round as usize).map_or(0, MergeRound::rows) as u32,
             LaunchKind::Attention(_) | LaunchKind::Persistent(_) => self.decodes_of(launch),
-            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) => {
-                (kernel.tasks_end - kernel.tasks_begin) * self.shape.query_heads
+            LaunchKind::Prefill(kernel) | LaunchKind::PrefillQueue(kernel) | LaunchKind::FoldedPrefill(kernel) => {
+                (kernel.tasks_end - kernel.tasks_begin) * launch.kind.prefill_heads(&self.shape)
             }
-            LaunchKind::FoldedPrefill(kernel) => (kernel.tasks_end - kernel.tasks_begin) * self.shape.kv_heads,
             LaunchKind::MergePrefill => self.prefill.merged_rows() as u32,
             LaunchKind::Hybrid(kernel) => kernel.grid(&self.shape, self.decodes_of(launch)),
         }

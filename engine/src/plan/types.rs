@@ -201,6 +201,11 @@ impl LaunchKind {
         }
     }
 
+    /// Heads for which each of its prefill tasks is computed, a CTA each.
+    pub fn prefill_heads(self, shape: &AttentionShape) -> u32 {
+        if self.folds_heads() { shape.kv_heads } else { shape.query_heads }
+    }
+
     /// First of the prefill tasks of its CTAs and past the last one; equal where it has none.
     pub fn tasks(self) -> (u32, u32) {
         match self {

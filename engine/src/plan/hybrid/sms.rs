@@ -113,19 +113,25 @@ pub(super) fn one_after_another(items: &[f64], lanes: u32) -> f64 {
     end as f64
 }
 
-/// Times of the prefill items, KV head by KV head, in each longest first; of folded tasks each is one item there.
+/// Times of the prefill items in the order of the queue.
 pub(super) fn items(input: &PackInput<'_>, prefill: &PrefillPlan, grid: Grid) -> Vec<f64> {
     let (device, shape) = (input.device, &input.batch.shape);
     let Some(kernels) = &device.prefill_kernel else { return Vec::new() };
-    let of_task = if grid == Grid::FoldedQueue { 1 } else { shape.group() as usize };
     let time = |task: &crate::plan::PrefillTask| {
         let kernel = kernels.of_tile(task.tile).unwrap_or(&kernels.full);
         kernel.item_ns(device, shape, task.tokens().0)
     };
-    let mut of_head: Vec<f64> = prefill.tasks.iter().map(time).collect();
+    let heads = if grid == Grid::FoldedQueue { shape.kv_heads } else { shape.query_heads };
+    in_queue_order(prefill.tasks.iter().map(time).collect(), shape.kv_heads, heads)
+}
+
+/// Items of one head for all of `heads`, which are those of so many KV heads, or their query heads: KV head by KV head, in
+/// each the longest first.
+pub(super) fn in_queue_order(mut of_head: Vec<f64>, kv_heads: u32, heads: u32) -> Vec<f64> {
     of_head.sort_by(|a, b| b.total_cmp(a));
-    let of_kv_head: Vec<f64> = of_head.iter().flat_map(|time| std::iter::repeat_n(*time, of_task)).collect();
-    (0..shape.kv_heads).flat_map(|_| of_kv_head.iter().copied()).collect()
+    let of_each = (heads / kv_heads.max(1)) as usize;
+    let of_kv_head: Vec<f64> = of_head.iter().flat_map(|time| std::iter::repeat_n(*time, of_each)).collect();
+    (0..kv_heads).flat_map(|_| of_kv_head.iter().copied()).collect()
 }
 
 #[cfg(test)]

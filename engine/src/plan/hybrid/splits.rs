@@ -16,10 +16,10 @@
 use crate::decision::{Choice, Decision, Price};
 use crate::hw::{MergeKernel, PrefillResources};
 use crate::pack::PackInput;
-use crate::plan::hybrid::auto::SPLIT_BLOCK;
 use crate::plan::hybrid::explain::{decision, timed};
 use crate::plan::hybrid::items::{Items, lengths};
-use crate::plan::hybrid::sms::one_after_another;
+use crate::plan::hybrid::sms::{in_queue_order, one_after_another};
+use crate::plan::hybrid::tasks;
 use crate::workload::Request;
 
 /// Shortest piece of a split chunk, in KV tokens.
@@ -107,29 +107,17 @@ impl Work<'_> {
         self.beside.max(prefill + self.merge(piece))
     }
 
-    /// Times of the items in the order of the queue: of one head the longest first, then those of the next.
+    /// Times of the items in the order of the queue.
     fn in_order(&self, piece: u64) -> Vec<f64> {
-        let shape = &self.input.batch.shape;
-        let mut of_head: Vec<f64> = self.chunks.iter().flat_map(|chunk| self.of_chunk(*chunk, piece)).collect();
-        of_head.sort_by(|a, b| b.total_cmp(a));
-        // All query heads of a KV head take the same items.
-        let of_each = (self.items.heads / shape.kv_heads.max(1)).max(1) as usize;
-        let of_kv_head = || of_head.iter().flat_map(move |time| std::iter::repeat_n(*time, of_each));
-        (0..shape.kv_heads).flat_map(|_| of_kv_head()).collect()
+        let of_head = self.chunks.iter().flat_map(|chunk| self.of_chunk(*chunk, piece)).collect();
+        in_queue_order(of_head, self.input.batch.shape.kv_heads, self.items.heads)
     }
 
     /// The pieces of a chunk for one head, up to the causal bound of each block of rows.
     fn of_chunk(&self, (chunk, kv): (u64, u64), piece: u64) -> impl Iterator<Item = f64> + '_ {
-        let (rows, pieces) = (u64::from(self.items.tokens), pieces_of(kv, piece));
-        let each = kv.div_ceil(u64::from(SPLIT_BLOCK)).div_ceil(pieces) * u64::from(SPLIT_BLOCK);
-        (0..chunk)
-            .step_by(rows as usize)
-            .flat_map(move |row| {
-                let bound = kv - chunk + chunk.min(row + rows);
-                (0..pieces).map(move |at| ((at + 1) * each).min(bound) - (at * each).min(bound))
-            })
-            .filter(|tokens| *tokens > 0)
-            .map(|tokens| self.prefill.item_ns(self.input.device, &self.input.batch.shape, tokens))
+        tasks::pieces((chunk as u32, kv as u32), self.items.tokens, pieces_of(kv, piece) as u32)
+            .filter(|piece| !piece.kv.is_empty())
+            .map(|piece| self.prefill.item_ns(self.input.device, &self.input.batch.shape, piece.kv.len() as u64))
     }
 
     /// The merge of all rows that are cut, ns: a launch, the trips of the row with the most partials, and the bytes of all.

@@ -8,6 +8,8 @@
 //! KV blocks: split 0 is tokens 0..1,024 of all 8 row blocks, split 1 tokens 1,024..1,600 of the
 //! first and ..2,048 of the last.
 
+use std::ops::Range;
+
 use crate::plan::hybrid::auto::SPLIT_BLOCK;
 use crate::plan::{PrefillChunk, PrefillPlan, PrefillTask};
 use crate::tile::Tile;
@@ -31,6 +33,28 @@ pub(super) fn build_with(batch: &Batch, (tile, rows): (Tile, u32), splits: impl 
     plan
 }
 
+/// What a task has of its chunk.
+pub(super) struct Piece {
+    split: u32,
+    /// Query tokens of the chunk.
+    rows: Range<u32>,
+    /// KV tokens, up to the causal bound of the last row.
+    pub(super) kv: Range<u32>,
+}
+
+/// A chunk of so many rows at the end of so much KV in tasks of so many rows, split by split, in a split block by block.
+pub(super) fn pieces((rows, kv): (u32, u32), of_task: u32, splits: u32) -> impl Iterator<Item = Piece> {
+    let of_split = kv.div_ceil(SPLIT_BLOCK).div_ceil(splits) * SPLIT_BLOCK;
+    (0..splits).flat_map(move |split| {
+        (0..rows).step_by(of_task as usize).map(move |begin| {
+            let end = rows.min(begin + of_task);
+            let bound = kv - rows + end;
+            let kv = (split * of_split).min(bound)..((split + 1) * of_split).min(bound);
+            Piece { split, rows: begin..end, kv }
+        })
+    })
+}
+
 fn push_chunk(
     plan: &mut PrefillPlan,
     query: QueryIdx,
@@ -39,23 +63,18 @@ fn push_chunk(
     splits: u32,
 ) {
     let (tasks_begin, slots_begin) = (plan.tasks.len() as u32, plan.slots);
-    let piece = kv.div_ceil(SPLIT_BLOCK).div_ceil(splits) * SPLIT_BLOCK;
-    for split in 0..splits {
-        for rows_begin in (0..rows).step_by(of_task as usize) {
-            let rows_end = rows.min(rows_begin + of_task);
-            let bound = kv - rows + rows_end;
-            let kv_begin = (split * piece).min(bound);
-            plan.tasks.push(PrefillTask {
-                query,
-                rows_begin,
-                rows_end,
-                kv_begin,
-                kv_end: ((split + 1) * piece).min(bound),
-                position: kv - rows + rows_begin,
-                slots_begin: (splits > 1).then(|| slots_begin + split * rows + rows_begin),
-                tile,
-            });
-        }
+    for piece in pieces((rows, kv), of_task, splits) {
+        let rows_begin = piece.rows.start;
+        plan.tasks.push(PrefillTask {
+            query,
+            rows_begin,
+            rows_end: piece.rows.end,
+            kv_begin: piece.kv.start,
+            kv_end: piece.kv.end,
+            position: kv - rows + rows_begin,
+            slots_begin: (splits > 1).then(|| slots_begin + piece.split * rows + rows_begin),
+            tile,
+        });
     }
     if splits > 1 {
         plan.slots += splits * rows;

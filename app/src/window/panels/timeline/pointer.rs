@@ -74,9 +74,10 @@ fn prefill_text(shown: &Shown, span: &engine::capture::Span) -> Option<String> {
     let plan = &shown.planned.plan;
     let work = plan.work_of(plan.launches.get(span.launch as usize)?, span.cta)?;
     let (of, task) = (work.prefill?, work.prefill_task()?);
-    let heads = match of.query_heads {
-        0 | 1 => format!("query head {}", of.query_head),
-        all => format!("query heads {} to {}", of.query_head, of.query_head + all - 1),
+    let heads = if of.query_heads > 1 {
+        format!("query heads {} to {}", of.query_head, of.query_head + of.query_heads - 1)
+    } else {
+        format!("query head {}", of.query_head)
     };
     let beside = if work.role() == CtaRole::Both { " · with decode warps beside it" } else { "" };
     Some(format!(
