@@ -6,15 +6,15 @@
 mod device;
 mod expected;
 mod hybrid;
+mod merge_kernel;
 mod prefill;
 mod ranges;
 mod table;
 
-pub use device::{
-    Device, Folds, KernelResources, MarkedReads, MergeKernel, QueueItems, SimConstants, TileStep, WorkerTimes,
-};
+pub use device::{Device, KernelResources, MarkedReads, QueueItems, SimConstants, TileStep, WorkerTimes};
 pub use expected::ExpectedError;
 pub use hybrid::{HybridLimits, at_power_limit};
+pub use merge_kernel::{Folds, MergeKernel};
 pub use prefill::{PairRates, PrefillKernels, PrefillResources};
 pub use ranges::{Figure, Number, figures};
 pub use table::{builtin, find, from_ron, names, to_ron};
