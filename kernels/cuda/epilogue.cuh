@@ -113,7 +113,7 @@ __device__ __forceinline__ void write_row(const DecodeParams& p, const RowState<
         for (int j = 0; j < S::kDims8; j += 2) {
             store_fragments(out + j * 8, at.lane & 3, state.o[j], state.o[j + 1], r);
         }
-        if (writes_lse) p.part_lse[row] = lse;
+        if (writes_lse) store_lse(p.part_lse + row, lse);
     }
 }
 
@@ -146,11 +146,6 @@ __device__ __forceinline__ u32 count_arrival(u32* p, u32 rows) {
     u32 r;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(rows) : "memory");
     return r;
-}
-
-// The same, where nobody waits for the answer.
-__device__ __forceinline__ void tell_arrival(u32* p, u32 rows) {
-    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(rows) : "memory");
 }
 
 // Heads of the group whose rows a unit holds of query `nth` of its list.
@@ -293,15 +288,12 @@ __device__ __forceinline__ Completed finish_rows(const DecodeParams& p, RowState
     // one chain of read-modify-writes, so the last of them acquires what all the others released,
     // and the second barrier hands that to the whole unit. One thread's pair costs far less than a
     // fence in each.
-    if (!unit_any<S>(count > 1)) return {};
-    if (count > 1) {
+    const bool counts = count > 1 && !(kWatches && count & kWatched);
+    if (!unit_any<S>(counts)) return {};
+    if (counts) {
         const UnitHeads heads(p, at, queries.thread);
         const u32 rows = heads.end - heads.begin;
-        if (kWatches && count & kWatched) {
-            tell_arrival(queries.arrivals(p), rows);
-        } else {
-            last = count_arrival(queries.arrivals(p), rows) + rows == group_times(p, count);
-        }
+        last = count_arrival(queries.arrivals(p), rows) + rows == group_times(p, count);
     }
     if (last) *queries.arrivals(p) = 0;
     if (count > 0 && !last) queries.own().count = 0;

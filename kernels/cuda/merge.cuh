@@ -56,12 +56,14 @@ struct MergeState {
         }
     }
 
-    __device__ __forceinline__ void add(float weight, const float (&v)[kPieces][4]) {
+    __device__ __forceinline__ void add(float weight, const LaneValues (&v)[kPieces]) {
         weights += weight;
 #pragma unroll
         for (int k = 0; k < kPieces; ++k) {
+            float f[4];
+            unpack_lane(f, v[k]);
 #pragma unroll
-            for (int c = 0; c < 4; ++c) acc[k][c] += weight * v[k][c];
+            for (int c = 0; c < 4; ++c) acc[k][c] += weight * f[c];
         }
     }
 
@@ -86,25 +88,43 @@ struct MergeState {
     __device__ __forceinline__ float scale() const { return weights > 0.0f ? reciprocal_fast(weights) : 0.0f; }
 };
 
+// How a merge waits for partials whose tasks have all ended.
+struct AllThere {
+    static constexpr bool kWaits = false;
+    __device__ __forceinline__ void operator()(const MergeTarget&, const RowPartials&) const {}
+};
+
 // Merges one row of this lane's, `kBatch` partials at a time: all of a batch are asked for before the
-// first is used. Those past the last have weight 0.
-template <int kBatch>
-__device__ __forceinline__ MergeState merge_row(const MergeTarget& to, const RowPartials& row, const u32* slots) {
+// first is used, and again after `wait` where one was not there. Those past the last have weight 0.
+template <int kBatch, class Wait = AllThere>
+__device__ __forceinline__ MergeState merge_row(const MergeTarget& to, const RowPartials& row, const u32* slots,
+                                                const Wait& wait = {}) {
     MergeState state;
-    float v[kBatch][MergeState::kPieces][4] = {};
+    LaneValues v[kBatch][MergeState::kPieces];
 #pragma unroll 1
     for (u32 begin = 0; begin < row.count; begin += kBatch) {
         float lse[kBatch];
+        for (;;) {
+            bool there = true;
 #pragma unroll
-        for (int u = 0; u < kBatch; ++u) {
-            const bool real = begin + u < row.count;
-            u32 slot = row.first + (real ? begin + u : 0);
-            if (slots != nullptr) slot = real ? __ldg(slots + slot) : 0;
-            const u64 at = (u64)slot * to.q_heads + row.head;
-            lse[u] = load_float_l2_if(-PS_INF, to.part_lse + at, real);
-            const Partial* from = to.part_out + at * PS_D + merge_lane_place();
+            for (int u = 0; u < kBatch; ++u) {
+                const bool real = begin + u < row.count;
+                u32 slot = row.first + (real ? begin + u : 0);
+                if (slots != nullptr) slot = real ? __ldg(slots + slot) : 0;
+                const u64 at = (u64)slot * to.q_heads + row.head;
+                lse[u] = load_float_l2_if(-PS_INF, to.part_lse + at, real);
+                const Partial* from = to.part_out + at * PS_D + merge_lane_place();
 #pragma unroll
-            for (int k = 0; k < MergeState::kPieces; ++k) load_lane_if(v[u][k], from + k * 32, real);
+                for (int k = 0; k < MergeState::kPieces; ++k) v[u][k] = load_lane_if(from + k * 32, real);
+            }
+#pragma unroll
+            for (int u = 0; u < kBatch; ++u) {
+                there &= __float_as_uint(lse[u]) != kNotThere;
+#pragma unroll
+                for (int k = 0; k < MergeState::kPieces; ++k) there &= are_there(v[u][k]);
+            }
+            if (!Wait::kWaits || there) break;
+            wait(to, row);
         }
         float top = state.top;
 #pragma unroll

@@ -40,7 +40,7 @@ struct alignas(16) PackQuery {
     u32 count;  // with kWatched
 };
 static_assert(sizeof(PackQuery) == 16, "PackQuery is 16 bytes");
-// Bit of `count`: CTAs that have no more tasks merge the query (watch.cuh).
+// Bit of `count`: CTAs that have no more tasks merge the query, and its rows are not counted (watch.cuh).
 static constexpr u32 kWatched = 1u << 27;
 
 // An item with what a CTA needs to begin it: one step to memory brings all.
@@ -68,7 +68,7 @@ struct alignas(64) DecodeParams {
     u16* out;                  // [Q, Hq, D]
     float* out_lse;            // [Q, Hq], natural logarithm; may be null
     float* part_out;           // [slots, Hq, D], normalised; 16-bit values in the persistent kernel (partials.cuh)
-    float* part_lse;           // [slots, Hq]
+    float* part_lse;           // [slots, Hq]; where they are watched, all bits of both are set before and after each launch
     const PackQuery* pack_queries;  // queries of the packs, one run per pack
     const u32* block_ids;      // KV blocks of the packs, one run per pack
     const Entry* entries;      // [num_items], the work queue

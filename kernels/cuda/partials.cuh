@@ -20,10 +20,15 @@ __device__ __forceinline__ u32 partial_column(u32 at) {
 #endif
 }
 
+// What the words of a partial and its LSE are that no task has written yet, where CTAs without tasks wait for them (watch.cuh): a
+// NaN that no conversion and no product gives. So a value itself says that it is there, word by word, and whoever wrote it need
+// not wait until all see it before it counts up.
+constexpr u32 kNotThere = 0xffffffffu;
+
 // A value where `on`, else `otherwise`. Partials were written by other SMs during this launch: it is read past the L1
 // cache. Not a branch: a load behind one is waited for at once.
 __device__ __forceinline__ float load_float_l2_if(float otherwise, const float* p, bool on) {
-    asm volatile("{\n .reg .pred q;\n setp.ne.u32 q, %2, 0;\n @q ld.global.cg.f32 %0, [%1];\n}"
+    asm volatile("{\n .reg .pred q;\n setp.ne.u32 q, %2, 0;\n @q ld.relaxed.gpu.global.f32 %0, [%1];\n}"
                  : "+f"(otherwise)
                  : "l"(p), "r"((u32)on)
                  : "memory");
@@ -40,29 +45,53 @@ __device__ __forceinline__ u32 load_count_if(const u32* p, bool on) {
     return r;
 }
 
-// Four values at once, likewise.
-__device__ __forceinline__ void load_lane_if(float (&v)[4], const Partial* p, bool on) {
+// Four values of a row, as they are in memory.
 #if PS_FUSED
-    u32 low = 0, high = 0;
+typedef uint2 LaneValues;
+#else
+typedef float4 LaneValues;
+#endif
+
+// Loads them, likewise, or zeros.
+__device__ __forceinline__ LaneValues load_lane_if(const Partial* p, bool on) {
+    LaneValues v = {};
+#if PS_FUSED
     asm volatile("{\n .reg .pred q;\n setp.ne.u32 q, %3, 0;\n @q ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];\n}"
-                 : "+r"(low), "+r"(high)
+                 : "+r"(v.x), "+r"(v.y)
                  : "l"(p), "r"((u32)on)
                  : "memory");
-    unpack_halves(v[0], v[1], low);
-    unpack_halves(v[2], v[3], high);
 #else
     asm volatile(
         "{\n .reg .pred q;\n setp.ne.u32 q, %5, 0;\n @q ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];\n}"
-        : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3])
+        : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w)
         : "l"(p), "r"((u32)on)
         : "memory");
+#endif
+    return v;
+}
+
+__device__ __forceinline__ void unpack_lane(float (&f)[4], const LaneValues& v) {
+#if PS_FUSED
+    unpack_halves(f[0], f[1], v.x);
+    unpack_halves(f[2], f[3], v.y);
+#else
+    f[0] = v.x, f[1] = v.y, f[2] = v.z, f[3] = v.w;
+#endif
+}
+
+// Whether a task has written them. Only in the fused kernel does anybody wait for that.
+__device__ __forceinline__ bool are_there(const LaneValues& v) {
+#if PS_FUSED
+    return v.x != kNotThere && v.y != kNotThere;
+#else
+    return true;
 #endif
 }
 
 // What lane `quad_lane` of a quad holds of 16 columns of a partial, where `on`: its two values of each of two
 // fragments. `row` is where the 16 columns begin. Of the fused kernel.
 __device__ __forceinline__ void load_fragments_if(float (&v)[4], const Partial* row, u32 quad_lane, bool on) {
-    load_lane_if(v, row + quad_lane * 4, on);
+    unpack_lane(v, load_lane_if(row + quad_lane * 4, on));
 }
 
 // Values of a cache line, and lines of a partial's row.
@@ -79,9 +108,14 @@ __device__ __forceinline__ void discard_line(Partial* p) {
 __device__ __forceinline__ void store_kept(Partial* to, u32 low, u32 high) {
     asm volatile(
         "{\n .reg .b64 policy;\n createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n"
-        " st.global.L2::cache_hint.v2.u32 [%0], {%1, %2}, policy;\n}" ::"l"(to),
+        " st.relaxed.gpu.global.L2::cache_hint.v2.u32 [%0], {%1, %2}, policy;\n}" ::"l"(to),
         "r"(low), "r"(high)
         : "memory");
+}
+
+// The LSE of a partial.
+__device__ __forceinline__ void store_lse(float* to, float lse) {
+    asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(lse) : "memory");
 }
 
 // What lane `quad_lane` of a quad holds of 16 columns of a partial that begin at `row`: its two values of each of two

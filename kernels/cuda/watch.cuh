@@ -3,30 +3,47 @@
 // its own before the next begins. Such queries are marked (kWatched), and no task merges them: each CTA, when the queue has
 // nothing more for it, waits for its share of them and merges it.
 //
+// Tasks do not count such partials as they write them, which is a fence and a way to L2 more: each word says by itself that it is
+// there (kNotThere), and is cleared again by whoever has merged it.
+//
 // No CTA waits for one that has not begun: a persistent grid is on the GPU as a whole.
 #pragma once
 #include "epilogue.cuh"
 #include "queue.cuh"
 
 #if PS_FUSED && !PS_BESIDE
-// Until all rows of a query's partials are there: for all warps that merge together one of them asks, since each that does takes
-// from the work of others.
-__device__ __forceinline__ void wait_arrivals(const u32* arrivals, u32 rows, u32 warps) {
-    if (threadIdx.x % (warps * 32) == 0) {
-        while (load_acquire(arrivals) != rows) __nanosleep(64);
+// Until a row has all its partials, or nearly: their LSEs are written last. They alone are asked for, as what waits takes from
+// the work of others. In a trace a merge begins with the last wait.
+struct UntilWritten {
+    static constexpr bool kWaits = true;
+    TraceSpan& span;
+
+    __device__ __forceinline__ void operator()(const MergeTarget& to, const RowPartials& row) const {
+#pragma unroll 1
+        for (u32 i = 0; i < row.count; ++i) {
+            const float* lse = to.part_lse + (u64)(row.first + i) * to.q_heads + row.head;
+            while (__float_as_uint(load_float_l2_if(0.0f, lse, true)) == kNotThere) __nanosleep(64);
+        }
+        span.begin();
     }
-    // What one lane has acquired, this hands on to the others.
-    if (warps > 1) {
-        sync_threads(1, kConsumers);
-    } else {
-        __syncwarp();
+};
+
+// Leaves the partials of a row that its eight lanes have merged as the next launch is to find them.
+__device__ __forceinline__ void clear_merged(const MergeTarget& to, const RowPartials& row) {
+#pragma unroll 1
+    for (u32 i = 0; i < row.count; ++i) {
+        const u64 at = (u64)(row.first + i) * to.q_heads + row.head;
+        Partial* from = to.part_out + at * kDim + merge_lane_place();
+#pragma unroll
+        for (int k = 0; k < MergeState::kPieces; ++k) store_kept(from + k * 32, kNotThere, kNotThere);
+        if (merge_lane_place() == 0) store_lse(to.part_lse + at, __uint_as_float(kNotThere));
     }
 }
 
 // Merges one query for a KV head by `warps` warps, of which this is number `nth`: groups of rows side by side, and where there
 // are warps for it, parts of the partials of each. These meet in `place`, which has room for what each warp of the CTA leaves.
 __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const PackQuery& q, u32 first_head, u32 rows, float* place,
-                                                  u32 nth, u32 warps) {
+                                                  u32 nth, u32 warps, TraceSpan& span) {
     constexpr u32 kLeft = MergeState::kFloats * 32;
     const u32 groups = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
     // One where the same bits are asked for: by the last to arrive a row is merged in one part too.
@@ -36,7 +53,7 @@ __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const P
         const u32 row = begin + merge_lane_row();
         const bool real = row < rows && part < parts;
         const RowPartials own = part_of({q.first, real ? q.count : 0, first_head + row}, part, parts);
-        MergeState state = merge_row<kMergeBatch>(to, own, nullptr);
+        MergeState state = merge_row<kMergeBatch>(to, own, nullptr, UntilWritten{span});
         if (parts > 1) {
             // Once for each warp: parts are for groups that are all in work at once.
             if (part > 0) state.leave(place + nth * kLeft);
@@ -45,8 +62,9 @@ __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const P
             for (u32 other = nth + groups; part == 0 && other < parts * groups; other += groups) state.join(place + other * kLeft);
         }
         if (part == 0 && real) write_merged(to, state, q.query, own.head);
+        // All lanes of the row have read.
         __syncwarp();
-        discard_merged(to, own);
+        clear_merged(to, own);
     }
 }
 
@@ -68,12 +86,9 @@ __device__ PS_WATCH void watch(const DecodeParams& p, SharedMemory& shared) {
         const u32 kv_head = unit % p.kv_heads;
         const uint4 entry = __ldg((const uint4*)p.watched + unit / p.kv_heads);
         const PackQuery q = {entry.x, entry.y, entry.z, entry.w};
-        u32* const arrivals = p.arrivals + q.query * p.kv_heads + kv_head;
-        wait_arrivals(arrivals, group_times(p, q.count), warps);
         TraceSpan span(shared.scratch.times);
         span.begin();
-        if (nth == 0 && (threadIdx.x & 31) == 0) *arrivals = 0;
-        merge_by_watchers(to, q, group_times(p, kv_head), group_times(p, 1), (float*)shared.ring[0], nth, warps);
+        merge_by_watchers(to, q, group_times(p, kv_head), group_times(p, 1), (float*)shared.ring[0], nth, warps, span);
         // All have left the ring.
         if (warps > 1) sync_threads(1, kConsumers);
 #if PS_TRACE
