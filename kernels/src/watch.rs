@@ -24,7 +24,9 @@ const ROWS: u32 = 4;
 const ROWS_OF_WARP: u32 = 16;
 /// Warps that compute, of the tiles that are watched.
 const WARPS: u32 = 4;
-/// Of tasks that begin together one may end last that by its length would do so after this part of the longest.
+/// Of tasks that begin together one may end last that by its length would do so after this part of the longest: their reads take
+/// turns at HBM, and what they write waits there too. Where only a warp merges each query, to be wrong costs more, and it is nearer.
+const MAY_BE_LAST: f64 = 0.7;
 const ABOUT_LAST: f64 = 0.95;
 
 /// Marks `queries`, those of all packs one after another, where `tasks` are for so many CTAs; gives those that are watched,
@@ -47,11 +49,12 @@ pub(crate) fn watch(
     });
     let many: u32 = plan.merge_offsets.windows(2).map(|run| u32::from(run[1] - run[0] > FOLDED)).sum();
     let shared = many * shape.kv_heads <= ctas.min(tasks);
+    let about_last = if shared { MAY_BE_LAST } else { ABOUT_LAST };
     let mut watched = vec![None; plan.num_queries as usize];
     for_each(plan, queries, |pack, query| {
         let own = query.query as usize;
         if query.count > FOLDED && own < watched.len() {
-            let may_be_last = length(plan, pack) >= ABOUT_LAST * latest[own];
+            let may_be_last = length(plan, pack) >= about_last * latest[own];
             if tasks > ctas || (may_be_last && gains(plan, shape, pack, (query.count, shared))) {
                 watched[own] = Some(*query);
             }
@@ -170,6 +173,13 @@ mod tests {
     fn in_one_wave_those_are_watched_whose_last_task_merges_many_rows() {
         assert_eq!(watched(4, (512, 64), (20, 264)), (16, 80));
         assert_eq!(watched(4, (512, 512), (20, 264)), (0, 0), "leaves end last, and merge a row a warp");
+        // Packs of 9,600 ns beside leaves of 12,800.
+        assert_eq!(
+            watched(4, (480, 256), (20, 264)),
+            (16, 80),
+            "a pack may end last, and all warps of a CTA share a merge"
+        );
+        assert_eq!(watched(4, (480, 256), (15, 264)), (0, 0), "16 merges on 15 CTAs: a warp each");
         assert_eq!(watched(3, (512, 64), (20, 264)), (0, 0), "tasks join few partials as they end");
     }
 

@@ -16,7 +16,9 @@ use crate::units::QueryIdx;
 
 /// By so many rounds CTAs that share the merges must need fewer.
 const ROUNDS_LESS: u32 = 2;
-/// Of tasks that begin together one may end last that by its length would do so after this part of the longest.
+/// Of tasks that begin together one may end last that by its length would do so after this part of the longest: their reads take
+/// turns at HBM, and what they write waits there too. Where only a warp merges each query, to be wrong costs more, and it is nearer.
+const MAY_BE_LAST: f64 = 0.7;
 const ABOUT_LAST: f64 = 0.95;
 /// Until CTAs see that a query is complete, in trips to L2.
 const SEEN: f64 = 1.0;
@@ -49,13 +51,14 @@ impl Watched {
         let many = |query: &QueryIdx| plan.merge.of(*query).len() as u32 > kernel.fold;
         let merges = plan.merge.merged_queries().filter(many).count() as u32 * plan.shape.kv_heads;
         let by_ctas = merges <= ctas.min(tasks);
+        let about_last = if by_ctas { MAY_BE_LAST } else { ABOUT_LAST };
         let mut of_query = vec![false; plan.merge.starts.len()];
         for query in plan.merge.merged_queries().filter(many) {
             let partials = plan.merge.of(query).len() as u32;
             let latest = packs(query).map(length).fold(0.0, f64::max);
             let shared = model.rounds_of_watchers(&kernel, partials, by_ctas) + ROUNDS_LESS;
             let gains = |pack: &PlannedPack| {
-                length(pack) >= ABOUT_LAST * latest && model.rounds_of_last(&kernel, pack, partials) >= shared
+                length(pack) >= about_last * latest && model.rounds_of_last(&kernel, pack, partials) >= shared
             };
             of_query[query.at()] = tasks > ctas || packs(query).any(gains);
         }
