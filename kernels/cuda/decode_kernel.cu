@@ -14,6 +14,16 @@
 #define PS_BOUNDS
 #endif
 
+// Reads the first word of what results are written to: to find a page that the GPU has not used lately takes a while, and no one
+// waits for it here, as at the last stores the end of the kernel does.
+__device__ __forceinline__ void touch_results(const DecodeParams& p) {
+    const u32 lane = threadIdx.x & 31;
+    if (lane >= 3) return;
+    const void* at = lane == 0 ? (const void*)p.out : lane == 1 ? (const void*)p.part_out : (const void*)p.part_lse;
+    u32 unused;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(unused) : "l"(at) : "memory");
+}
+
 extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ DecodeParams p) {
     extern __shared__ __align__(1024) u8 memory[];
     SharedMemory& shared = *(SharedMemory*)memory;
@@ -22,6 +32,7 @@ extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ De
     if (!PS_BESIDE && warp == kScoutWarp) scout.work = load_work(p, blockIdx.x, scout.lane);
     if (threadIdx.x == 0) shared.scratch.init();
     __syncthreads();
+    if (warp == kWarps - 1) touch_results(p);
     if (warp < kWarps) {
         if constexpr (kRegistersMove) take_registers<kComputeRegisters>();
         Consumer(p, shared).run();
