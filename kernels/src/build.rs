@@ -30,9 +30,6 @@ const FOLD_TASKS: u32 = 6;
 /// less to 5 % more, so they stay as they are.
 const SPREAD_BYTES: u64 = 2 << 20;
 
-/// Each byte of a partial that no task has written yet (`kNotThere`).
-const NOT_THERE: u8 = 0xff;
-
 /// CTAs of a persistent kernel on an SM, nearly always.
 const USUAL_RESIDENCY: u32 = 2;
 
@@ -120,12 +117,6 @@ impl<'a> Builder<'a> {
             part_lse: gpu.allocate(slot_rows * 4)?,
             lists: Vec::new(),
         };
-        if !watched.is_empty() {
-            let stream = gpu.stream()?;
-            shared.part_out.fill(NOT_THERE, &stream)?;
-            shared.part_lse.fill(NOT_THERE, &stream)?;
-            gpu.synchronize()?;
-        }
         let [stride_block, stride_head, stride_token] = cache.strides(shape);
         let decode = DecodeParams {
             k: cache.k.address(),

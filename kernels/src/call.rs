@@ -22,6 +22,9 @@ use crate::plan::{DecodeShape, Launch, PlanArrays, Tile};
 use crate::stream::{Event, Stream};
 use crate::trace::TraceBuffer;
 
+/// Each byte of what no kernel has written.
+const POISON: u8 = 0xff;
+
 /// Choices for a run that change nothing of its result but the last bits.
 #[derive(Clone, Debug, Default)]
 pub struct CallOptions {
@@ -161,9 +164,16 @@ impl Call {
         let own = places.iter().map(|place| place.stream).max().unwrap_or(0);
         let streams = (1..=own).map(|before| gpu.stream_behind(before)).collect::<Result<Vec<_>, _>>()?;
         let fork = if streams.is_empty() { None } else { Some(gpu.event()?) };
+        let call =
+            Self { launches, places, streams, fork, events, joins, out, out_lse, trace, rows, values, watched, shared };
+        let stream = gpu.stream()?;
+        call.poison(&stream)?;
+        [&call.shared.part_out, &call.shared.part_lse]
+            .into_iter()
+            .try_for_each(|buffer| buffer.fill(POISON, &stream))?;
         // Copies from pageable memory may still be on their way, and streams do not wait for them.
         gpu.synchronize()?;
-        Ok(Self { launches, places, streams, fork, events, joins, out, out_lse, trace, rows, values, watched, shared })
+        Ok(call)
     }
 
     /// Queues the whole call on `stream` and returns; the work before it on `stream` comes first.
@@ -194,12 +204,10 @@ impl Call {
         self.launches.get(part).map_or(Ok(()), |launch| launch.queue(stream))
     }
 
-    /// Fills the outputs and the partials with a pattern that is NaN in f16, bf16 and f32, so that a value that no
-    /// kernel wrote shows.
+    /// Sets all bits of the outputs, NaN in f16, bf16 and f32, so that a value that no kernel wrote shows. In a new call
+    /// they are so, and the partials: those that CTAs wait for (`kNotThere`) again after each launch.
     pub fn poison(&self, stream: &Stream) -> Result<(), KernelError> {
-        [&self.shared.part_out, &self.shared.part_lse, &self.out, &self.out_lse]
-            .into_iter()
-            .try_for_each(|buffer| buffer.fill(0xff, stream))
+        [&self.out, &self.out_lse].into_iter().try_for_each(|buffer| buffer.fill(POISON, stream))
     }
 
     /// The outputs, `[rows, q_heads, head_dim]` 16-bit values.

@@ -201,7 +201,7 @@ fn call(bench: &Bench, case: &Case, way: Way, options: &CallOptions) -> Call {
 fn run(bench: &Bench, case: &Case, way: Way, graph: bool, defines: &[&str]) -> Result<f64, String> {
     let options = CallOptions { defines: defines.iter().map(|d| (*d).to_owned()).collect(), ..CallOptions::default() };
     let decode = call(bench, case, way, &options);
-    // Twice: the counters of the first launch must be back at zero for the second.
+    // Twice: the first launch must leave its counters at zero for the second, and partials that CTAs wait for as not there.
     for _ in 0..2 {
         decode.poison(&bench.stream).unwrap();
         if graph {

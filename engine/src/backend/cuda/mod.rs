@@ -260,7 +260,6 @@ impl Open {
     fn output(&self, batch: &Batch, plan: &LaunchPlan) -> Result<Vec<u16>> {
         let lowered = lower::lower(batch, plan)?;
         let call = self.call(batch, &lowered, 0)?;
-        call.poison(&self.aside).map_err(translate)?;
         call.launch(&self.aside).map_err(translate)?;
         self.aside.synchronize().map_err(translate)?;
         call.output().map_err(translate)
