@@ -88,7 +88,7 @@ struct MergeState {
     __device__ __forceinline__ float scale() const { return weights > 0.0f ? reciprocal_fast(weights) : 0.0f; }
 };
 
-// How a merge waits for partials whose tasks have all ended.
+// A merge of partials whose tasks have all ended waits for none.
 struct AllThere {
     static constexpr bool kWaits = false;
     __device__ __forceinline__ void operator()(const MergeTarget&, const RowPartials&) const {}
