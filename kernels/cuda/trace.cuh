@@ -100,6 +100,16 @@ struct TraceSpan {
 #endif
     }
 
+    // Begins when the last of the spans of so many warps from this one on has.
+    __device__ __forceinline__ void begin_as_last(u32 warps) {
+#if PS_TRACE
+#pragma unroll 1
+        for (u32 i = 1; i < warps; ++i) {
+            if ((&at)[i].begin_clock > at.begin_clock) at = (&at)[i];
+        }
+#endif
+    }
+
     // The record of a decode task, by one thread.
     template <class Task>
     __device__ __forceinline__ void end(const DecodeParams& p, const Task& task) {

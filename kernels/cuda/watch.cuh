@@ -13,7 +13,7 @@
 
 #if PS_FUSED && !PS_BESIDE
 // Until a row has all its partials, or nearly: their LSEs are written last. They alone are asked for, as what waits takes from
-// the work of others. In a trace a merge begins with the last wait.
+// the work of others. In a trace a merge begins as the last wait ends.
 struct UntilWritten {
     static constexpr bool kWaits = true;
     TraceSpan& span;
@@ -40,6 +40,9 @@ __device__ __forceinline__ void clear_merged(const MergeTarget& to, const RowPar
     }
 }
 
+// Partials asked for at once: those that are asked for again take registers, of which three CTAs on an SM have few.
+constexpr int kWatchBatch = PS_MIN_CTAS > 2 && kMergeBatch > 4 ? 4 : kMergeBatch;
+
 // Merges one query for a KV head by `warps` warps, of which this is number `nth`: groups of rows side by side, and where there
 // are warps for it, parts of the partials of each. These meet in `place`, which has room for what each warp of the CTA leaves.
 __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const PackQuery& q, u32 first_head, u32 rows, float* place,
@@ -47,13 +50,13 @@ __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const P
     constexpr u32 kLeft = MergeState::kFloats * 32;
     const u32 groups = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
     // One where the same bits are asked for: by the last to arrive a row is merged in one part too.
-    const u32 parts = PS_FOLDS && q.count > kMergeBatch ? max(warps / groups, 1) : 1, part = parts > 1 ? nth / groups : 0;
+    const u32 parts = PS_FOLDS && q.count > kWatchBatch ? max(warps / groups, 1) : 1, part = parts > 1 ? nth / groups : 0;
 #pragma unroll 1
     for (u32 begin = (nth - part * groups) * kRowsAtOnce; begin < rows; begin += warps * kRowsAtOnce) {
         const u32 row = begin + merge_lane_row();
         const bool real = row < rows && part < parts;
         const RowPartials own = part_of({q.first, real ? q.count : 0, first_head + row}, part, parts);
-        MergeState state = merge_row<kMergeBatch>(to, own, nullptr, UntilWritten{span});
+        MergeState state = merge_row<kWatchBatch>(to, own, nullptr, UntilWritten{span});
         if (parts > 1) {
             // Once for each warp: parts are for groups that are all in work at once.
             if (part > 0) state.leave(place + nth * kLeft);
@@ -68,8 +71,8 @@ __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const P
     }
 }
 
-// Inlined, it makes crowded kernels with a trace spill.
-#if PS_MIN_CTAS > 2 && PS_ROWS > 16 && PS_TRACE
+// Inlined, it makes kernels with a trace spill: crowded ones and those with masks.
+#if PS_TRACE
 #define PS_WATCH __noinline__
 #else
 #define PS_WATCH __forceinline__
@@ -92,7 +95,12 @@ __device__ PS_WATCH void watch(const DecodeParams& p, SharedMemory& shared) {
         // All have left the ring.
         if (warps > 1) sync_threads(1, kConsumers);
 #if PS_TRACE
-        if (nth == 0 && span.mine()) span.keep(p.trace, p.trace_capacity, p.watch_trace + unit, kMergeTask, unit);
+        if (nth == 0 && span.mine()) {
+            span.begin_as_last(warps);
+            span.keep(p.trace, p.trace_capacity, p.watch_trace + unit, kMergeTask, unit);
+        }
+        // The times of all have been read.
+        if (warps > 1) sync_threads(1, kConsumers);
 #endif
     }
 }
