@@ -171,7 +171,9 @@ impl Call {
         [&call.shared.part_out, &call.shared.part_lse]
             .into_iter()
             .try_for_each(|buffer| buffer.fill(POISON, &stream))?;
-        // Copies from pageable memory may still be on their way, and streams do not wait for them.
+        // This ends where somebody cancels; what follows does not, and so has nothing left to wait for but copies.
+        stream.synchronize()?;
+        // Those from pageable memory may still be on their way, and streams do not wait for them.
         gpu.synchronize()?;
         Ok(call)
     }
