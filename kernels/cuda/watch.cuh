@@ -9,7 +9,6 @@
 // No CTA waits for one that has not begun: a persistent grid is on the GPU as a whole.
 #pragma once
 #include "epilogue.cuh"
-#include "queue.cuh"
 
 #if PS_FUSED && !PS_BESIDE
 // Until a row has all its partials, or nearly: their LSEs are written last. They alone are asked for, as what waits takes from
