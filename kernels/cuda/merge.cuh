@@ -91,11 +91,11 @@ struct MergeState {
 // A merge of partials whose tasks have all ended waits for none.
 struct AllThere {
     static constexpr bool kWaits = false;
-    __device__ __forceinline__ void operator()(const MergeTarget&, const RowPartials&) const {}
+    __device__ __forceinline__ void operator()(const MergeTarget&, const RowPartials&, u32) const {}
 };
 
 // Merges one row of this lane's, `kBatch` partials at a time: all of a batch are asked for before the
-// first is used, and again after `wait` where one was not there. Those past the last have weight 0.
+// first is used, and again after `wait` for the first that was not there. Those past the last have weight 0.
 template <int kBatch, class Wait = AllThere>
 __device__ __forceinline__ MergeState merge_row(const MergeTarget& to, const RowPartials& row, const u32* slots,
                                                 const Wait& wait = {}) {
@@ -105,7 +105,7 @@ __device__ __forceinline__ MergeState merge_row(const MergeTarget& to, const Row
     for (u32 begin = 0; begin < row.count; begin += kBatch) {
         float lse[kBatch];
         for (;;) {
-            bool there = true;
+            u32 missing = row.count;
 #pragma unroll
             for (int u = 0; u < kBatch; ++u) {
                 const bool real = begin + u < row.count;
@@ -118,13 +118,14 @@ __device__ __forceinline__ MergeState merge_row(const MergeTarget& to, const Row
                 for (int k = 0; k < MergeState::kPieces; ++k) v[u][k] = load_lane_if(from + k * 32, real);
             }
 #pragma unroll
-            for (int u = 0; u < kBatch; ++u) {
-                there &= __float_as_uint(lse[u]) != kNotThere;
+            for (int u = kBatch - 1; u >= 0; --u) {
+                bool there = __float_as_uint(lse[u]) != kNotThere;
 #pragma unroll
                 for (int k = 0; k < MergeState::kPieces; ++k) there &= are_there(v[u][k]);
+                if (!there) missing = begin + u;
             }
-            if (!Wait::kWaits || there) break;
-            wait(to, row);
+            if (!Wait::kWaits || missing == row.count) break;
+            wait(to, row, missing);
         }
         float top = state.top;
 #pragma unroll

@@ -11,18 +11,15 @@
 #include "epilogue.cuh"
 
 #if PS_FUSED && !PS_BESIDE
-// Until a row has all its partials, or nearly: their LSEs are written last. They alone are asked for, as what waits takes from
+// Until a partial that a row lacks is there, or nearly: its LSE is written last. That alone is asked for, as what waits takes from
 // the work of others. In a trace a merge begins as the last wait ends.
 struct UntilWritten {
     static constexpr bool kWaits = true;
     TraceSpan& span;
 
-    __device__ __forceinline__ void operator()(const MergeTarget& to, const RowPartials& row) const {
-#pragma unroll 1
-        for (u32 i = 0; i < row.count; ++i) {
-            const float* lse = to.part_lse + (u64)(row.first + i) * to.q_heads + row.head;
-            while (__float_as_uint(load_float_l2_if(0.0f, lse, true)) == kNotThere) __nanosleep(64);
-        }
+    __device__ __forceinline__ void operator()(const MergeTarget& to, const RowPartials& row, u32 missing) const {
+        const float* lse = to.part_lse + (u64)(row.first + missing) * to.q_heads + row.head;
+        while (__float_as_uint(load_float_l2_if(0.0f, lse, true)) == kNotThere) __nanosleep(64);
         span.begin();
     }
 };
