@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Warps of a persistent worker that compute, and merge.
+pub const WARPS_OF_WORKER: u32 = 4;
+
 /// The kernel that merges the partials of a query, one CTA a query: a warp merges `heads` query heads at once and keeps
 /// `rows` rows of partials outstanding, half as many at head dimension 256. A persistent worker merges likewise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +77,13 @@ impl MergeKernel {
     pub fn parts(&self, trips: u32, heads: u32, warps: u32) -> u32 {
         let busy = heads.div_ceil(self.heads.max(1)).max(1);
         if trips > 1 { (warps / busy).max(1) } else { 1 }
+    }
+
+    /// Trips in which `warps` warps of a persistent worker merge `rows` rows of so many partials each; those that have few rows
+    /// share the partials of each.
+    pub fn rounds(&self, rows: u32, warps: u32, partials: u32, head_dim: u32) -> u32 {
+        let groups = rows.div_ceil(self.heads.max(1)).max(1);
+        groups.div_ceil(warps) * self.worker_trips(partials.div_ceil((warps / groups).max(1)), head_dim)
     }
 
     /// Partials of a head that a warp asks for at once.

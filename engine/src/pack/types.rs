@@ -61,6 +61,8 @@ pub struct Packing {
     /// Whether each CTA takes one KV head, also of packs for which there is a tile that takes several side by side: as many
     /// CTAs of fewer packs, and so of fewer partials.
     pub one_head: bool,
+    /// Whether the scheduler has found that all CTAs are on the GPU at once.
+    pub one_wave: bool,
     /// Why the packs are as they are.
     pub decisions: DecisionLog,
 }

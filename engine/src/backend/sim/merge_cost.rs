@@ -8,7 +8,7 @@
 //! ```
 
 use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
-use crate::hw::Folds;
+use crate::hw::{Folds, WARPS_OF_WORKER};
 use crate::plan::MergeRound;
 use crate::tile::{CtaShape, MERGE_IN_FLIGHT, Tile};
 use crate::units::{Bytes, Nanos};
@@ -30,8 +30,6 @@ const BEYOND_L2: f64 = 250.0;
 
 /// Rows that a warp computes by itself.
 const ROWS_OF_WARP: u32 = 16;
-/// Warps of a worker that compute.
-pub(super) const WARPS_OF_WORKER: u32 = 4;
 
 /// The most rows that a warp of a tile of 64 merges: those of the queries that its own rows belong to, and a query that
 /// lies in two warps is merged whole by the last of them.

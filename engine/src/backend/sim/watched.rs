@@ -9,8 +9,8 @@
 //! are left: it is others' that wait for the end.
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
-use crate::backend::sim::merge_cost::{JOINED_PARTS, WARPS_OF_WORKER};
-use crate::hw::MergeKernel;
+use crate::backend::sim::merge_cost::JOINED_PARTS;
+use crate::hw::{MergeKernel, WARPS_OF_WORKER};
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::units::QueryIdx;
 
@@ -96,17 +96,12 @@ impl CostModel<'_> {
     /// In how many rounds a pack that is the last of its queries merges them.
     fn rounds_of_last(&self, kernel: &MergeKernel, pack: &PlannedPack, partials: u32) -> u32 {
         let (rows, warps) = self.rows_of_warps((pack.tile, pack.heads), pack.queries_len * self.shape.group());
-        self.rounds(kernel, rows, warps, partials)
+        kernel.rounds(rows, warps, partials, self.shape.head_dim)
     }
 
     fn rounds_of_watchers(&self, kernel: &MergeKernel, partials: u32, by_ctas: bool) -> u32 {
-        self.rounds(kernel, self.shape.group(), if by_ctas { WARPS_OF_WORKER } else { 1 }, partials)
-    }
-
-    /// Warps that have few rows share the partials of each.
-    fn rounds(&self, kernel: &MergeKernel, rows: u32, warps: u32, partials: u32) -> u32 {
-        let groups = rows.div_ceil(kernel.heads.max(1)).max(1);
-        groups.div_ceil(warps) * kernel.worker_trips(partials.div_ceil((warps / groups).max(1)), self.shape.head_dim)
+        let warps = if by_ctas { WARPS_OF_WORKER } else { 1 };
+        kernel.rounds(self.shape.group(), warps, partials, self.shape.head_dim)
     }
 }
 
@@ -149,8 +144,8 @@ mod tests {
         let shape = AttentionShape { query_heads: 28, kv_heads: 4, ..AttentionShape::default() };
         let device = crate::hw::find("h200-sxm").unwrap();
         let (model, kernel) = (CostModel { device, shape: &shape }, device.merge_kernel.unwrap());
-        assert_eq!(model.rounds(&kernel, 16, 1, 17), 12);
-        assert_eq!(model.rounds(&kernel, 21, 1, 11), 12);
+        assert_eq!(kernel.rounds(16, 1, 17, 128), 12);
+        assert_eq!(kernel.rounds(21, 1, 11, 128), 12);
         assert_eq!(model.rounds_of_watchers(&kernel, 25, true), 3, "two warps for each four rows");
         assert_eq!(model.rounds_of_watchers(&kernel, 25, false), 10);
     }

@@ -5,16 +5,15 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::hw::Device;
+use crate::hw::{Device, WARPS_OF_WORKER};
+use crate::pack::min_traffic::queue::{Tasks, last_task, queue, stretched};
 use crate::pack::{Pack, PackInput, Packing};
 use crate::tile::{self, LaneTime, Tile, TileRule};
+use crate::units::Nanos;
 
 /// How much later than by their times packs above leaves may arrive. Leaves that end 7 % later still arrive last on an
 /// H200 (configuration 1 of PAT in pieces of 512 and 224 tokens: 23.3 µs, and 29.0 in 608 and 224).
 const SPREAD: f64 = 1.05;
-/// How much less a CTA has done than its like when HBM has kept all of them waiting: SMs share it by the clusters that they
-/// stand in, which differ in size. Of 216 CTAs of 16x16 on an H200, those with 15,392 tokens ended after 0.93 to 1.06 ms.
-const UNEVEN: f64 = 0.12;
 
 /// How packs read KV that others read too, which tells where it comes from when L2 does not hold all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +35,20 @@ struct Class {
     queries: u32,
 }
 
+/// Queries whose packs are of the same classes.
+#[derive(Clone, Debug, Default)]
+struct Path {
+    classes: Vec<u32>,
+    queries: f64,
+}
+
 /// The closed form's view of a packing on a device.
 #[derive(Debug)]
 pub(super) struct Lanes<'a> {
     device: &'a Device,
     kv_heads: f64,
+    group: u32,
+    head_dim: u32,
     kv_token: f64,
     query: f64,
     partial: f64,
@@ -49,8 +57,7 @@ pub(super) struct Lanes<'a> {
     again: Again,
     classes: Vec<Class>,
     class_of: Vec<u32>,
-    /// Classes of the packs of a query, for each kind of query.
-    paths: Vec<Vec<u32>>,
+    paths: Vec<Path>,
 }
 
 /// The most KV time of a CTA, ns, and how many times that the packs at the ends of requests may take.
@@ -71,6 +78,8 @@ pub(super) struct Makespan {
     memory: f64,
     /// The merges: a lane's share, and the last one.
     merge: f64,
+    /// The same where CTAs without tasks share what the last ones merge.
+    shared_merge: f64,
     /// The most partials of a query.
     partials: u32,
     /// CTAs of a lane.
@@ -81,6 +90,11 @@ impl Makespan {
     /// All of it.
     pub(super) fn total(&self) -> f64 {
         self.end + self.merge
+    }
+
+    /// All of it where CTAs without tasks share merges.
+    pub(super) fn total_shared(&self) -> f64 {
+        self.end + self.shared_merge
     }
 
     /// The most partials of a query.
@@ -111,6 +125,8 @@ impl<'a> Lanes<'a> {
         let mut lanes = Self {
             device: input.device,
             kv_heads: f64::from(shape.kv_heads),
+            group: shape.group(),
+            head_dim: shape.head_dim,
             kv_token: shape.kv_bytes_per_token().as_f64(),
             query: shape.query_bytes().as_f64(),
             partial: shape.partial_bytes().as_f64(),
@@ -164,11 +180,14 @@ impl<'a> Lanes<'a> {
                 first[query] = next;
             }
         }
-        self.paths = vec![Vec::new(); known.len()];
+        self.paths = vec![Path::default(); known.len()];
+        for sum in of_query.iter().filter(|sum| **sum != 0) {
+            self.paths[known[sum]].queries += 1.0;
+        }
         for (pack, class) in packing.packs.iter().zip(&self.class_of) {
             for query in packing.queries_of(pack) {
                 if let Some(path) = self.paths.get_mut(first[query.at()]) {
-                    path.push(*class);
+                    path.classes.push(*class);
                 }
             }
         }
@@ -193,6 +212,11 @@ impl<'a> Lanes<'a> {
     /// How KV that is read again is come by.
     pub(super) fn again(&self) -> Again {
         self.again
+    }
+
+    /// Whether CTAs that have no more tasks may share merges.
+    pub(super) fn shares_merges(&self) -> bool {
+        self.device.merge_kernel.is_some()
     }
 
     /// Whether cutting can change anything for packs at the ends of requests alone.
@@ -228,6 +252,7 @@ impl<'a> Lanes<'a> {
         let loads = queue(&mut tasks, lanes);
         let lane = tasks.iter().map(|tasks| tasks.time * tasks.ctas).sum::<f64>() / lanes;
         let (most, last) = self.merges(limit, &tasks);
+        let shared = self.shared_merge(limit, &tasks, lanes).map_or(last, |shared| shared.min(last));
         let sim = &self.device.sim;
         let l2 = sim.l2_bytes_per_s as f64 * 1e-9;
         let written = slots * if most > 1 { self.partial } else { self.query };
@@ -241,6 +266,7 @@ impl<'a> Lanes<'a> {
             end: stretched(&loads, memory / lane, last_task(&tasks, &loads)),
             memory,
             merge: if most > 1 { merging + last } else { 0.0 },
+            shared_merge: if most > 1 { merging + shared } else { 0.0 },
             partials: most,
             waves: tasks.iter().map(|tasks| tasks.ctas).sum::<f64>() / lanes,
         }
@@ -260,6 +286,29 @@ impl<'a> Lanes<'a> {
         first / first_rate + (bytes - first) / rate
     }
 
+    fn partials_of(&self, path: &Path, limit: Limit) -> u32 {
+        path.classes.iter().map(|class| self.classes[*class as usize].pieces(limit)).sum()
+    }
+
+    /// The last merges where they are for CTAs that have no more tasks (`kernels/src/watch.rs`), ns: to see that a query is
+    /// complete and to join its parts take a trip to L2 each. None where lanes have several tasks, or partials are few.
+    fn shared_merge(&self, limit: Limit, tasks: &[Tasks], lanes: f64) -> Option<f64> {
+        let kernel = self.device.merge_kernel?;
+        let ctas: f64 = tasks.iter().map(|tasks| tasks.ctas).sum();
+        let many = self.paths.iter().map(|path| (self.partials_of(path, limit), path.queries));
+        let (partials, queries) = many
+            .filter(|(partials, _)| *partials > kernel.fold)
+            .fold((0, 0.0), |(most, sum), (partials, queries)| (partials.max(most), sum + queries));
+        let merges = self.kv_heads * queries;
+        let warps = if merges <= ctas { WARPS_OF_WORKER } else { 1 };
+        let turns = (merges / (ctas * f64::from(WARPS_OF_WORKER / warps))).ceil();
+        let rounds = kernel.rounds(self.group, warps, partials, self.head_dim);
+        let sim = &self.device.sim;
+        let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { sim.merge_trip };
+        let time = trip.as_f64() * (2.0 + turns * f64::from(rounds));
+        (ctas <= lanes && merges > 0.0).then_some(time)
+    }
+
     /// The most partials of a query, and the longest merge of one of the CTAs that end last: a CTA merges the queries
     /// whose other partials are there already, one after another.
     fn merges(&self, limit: Limit, tasks: &[Tasks]) -> (u32, f64) {
@@ -269,14 +318,14 @@ impl<'a> Lanes<'a> {
         }
         let (mut most, mut latest, mut longest) = (0, 0.0, 0.0_f64);
         for path in &self.paths {
-            let partials: u32 = path.iter().map(|class| self.classes[*class as usize].pieces(limit)).sum();
+            let partials = self.partials_of(path, limit);
             most = most.max(partials);
             // Packs above count as later than they are by the spread of the times of like CTAs.
             let arrives =
                 |class: u32| ends[class as usize] * if self.classes[class as usize].ends { 1.0 } else { SPREAD };
             // Of those that arrive together any may be the last, so that is the one with the most to merge.
             let key = |class: u32| (arrives(class), self.classes[class as usize].queries, 0.0);
-            let last = path.iter().copied().max_by(|a, b| by_size(key(*a), key(*b)));
+            let last = path.classes.iter().copied().max_by(|a, b| by_size(key(*a), key(*b)));
             let Some(last) = last else { continue };
             let class = &self.classes[last as usize];
             let share = (f64::from(class.time.heads) / self.kv_heads).min(1.0);
@@ -293,83 +342,6 @@ impl<'a> Lanes<'a> {
 /// Compares by the first figure, then by the others.
 fn by_size(a: (f64, u32, f64), b: (f64, u32, f64)) -> std::cmp::Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.total_cmp(&b.2))
-}
-
-/// The time of the longest of the tasks that end last.
-fn last_task(tasks: &[Tasks], loads: &[Load]) -> f64 {
-    let end = loads.first().map_or(0.0, |load| load.0);
-    tasks.iter().filter(|tasks| tasks.end >= end).map(|tasks| tasks.time).fold(0.0, f64::max)
-}
-
-/// When lanes of such loads are done where all of them together want `demand` times what the memory system gives: while
-/// fewer run, each has more of it. The last lane is behind by a part of its last task, as far as it is alone by then:
-/// while many run they have what it leaves.
-///
-/// Worked number: four lanes want twice of what there is. With loads of 1, 1, 1 and 3 they take 2 for the first 1 of each,
-/// then the last one is alone and takes 2 for the other 2, so 4; had it a single task, it would be 0.12 behind.
-fn stretched(loads: &[Load], demand: f64, last: f64) -> f64 {
-    let lanes: f64 = loads.iter().map(|load| load.1).sum();
-    let (mut time, mut done, mut running) = (0.0, 0.0, lanes);
-    // The load of those that are done when the others have what they want.
-    let mut crowded = 0.0;
-    for (load, count) in loads.iter().rev() {
-        let wanted = demand * running / lanes;
-        time += (load - done) * wanted.max(1.0);
-        if wanted > 1.0 {
-            crowded = *load;
-        }
-        (done, running) = (*load, running - count);
-    }
-    time + (UNEVEN * last.min(crowded)).min(done - crowded)
-}
-
-/// When lanes are done, and how many are done then.
-type Load = (f64, f64);
-
-/// The CTAs of a class.
-#[derive(Clone, Copy, Debug)]
-struct Tasks {
-    class: usize,
-    /// KV tokens of one.
-    tokens: f64,
-    /// Time of one.
-    time: f64,
-    ctas: f64,
-    /// When the last of them ends.
-    end: f64,
-}
-
-/// Lets `lanes` lanes take tasks in this order, each when it is free; their loads, the most first.
-fn queue(tasks: &mut [Tasks], lanes: f64) -> Vec<Load> {
-    // Lanes by when they are free, the latest first.
-    let mut free: Vec<Load> = vec![(0.0, lanes)];
-    for tasks in tasks {
-        let mut left = tasks.ctas;
-        while left > 0.0
-            && let Some((at, count)) = free.pop()
-        {
-            // Whole rounds move all lanes alike, where none is free so late that it would miss one.
-            let rounds = (left / lanes).floor() - 1.0;
-            if rounds > 0.0 && free.first().is_none_or(|latest| latest.0 - at <= tasks.time) {
-                free.push((at, count));
-                for lane in &mut free {
-                    lane.0 += rounds * tasks.time;
-                }
-                left -= rounds * lanes;
-                continue;
-            }
-            let taken = count.min(left);
-            if taken < count {
-                free.push((at, count - taken));
-            }
-            let end = at + tasks.time;
-            let place = free.partition_point(|lane| lane.0 > end);
-            free.insert(place, (end, taken));
-            left -= taken;
-            tasks.end = tasks.end.max(end);
-        }
-    }
-    free
 }
 
 impl Class {
@@ -396,69 +368,4 @@ pub(super) fn lane_time(input: &PackInput<'_>, pack: &Pack, one_head: bool) -> L
 pub(super) fn tile_of(input: &PackInput<'_>, pack: &Pack, one_head: bool) -> Tile {
     let rule = input.fixed_tile.map_or_else(|| input.rule_for_heads(TileRule::Quickest, one_head), TileRule::Fixed);
     tile::select(input.tiles, rule, pack.rows(input.batch.shape.group()), pack.tokens).tile
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const STEP: f64 = 1e-3;
-
-    proptest! {
-        #[test]
-        fn the_queue_is_that_of_single_lanes(
-            kinds in prop::collection::vec((1_u32..60, 1_u32..9), 1..5),
-            lanes in 1_u32..12,
-        ) {
-            let task = |(class, kind): (usize, &(u32, u32))| Tasks {
-                class, tokens: 0.0, time: f64::from(kind.1), ctas: f64::from(kind.0), end: 0.0,
-            };
-            let mut tasks: Vec<Tasks> = kinds.iter().enumerate().map(task).collect();
-            let end = queue(&mut tasks, f64::from(lanes))[0].0;
-            let mut free = vec![0_u32; lanes as usize];
-            for ((count, time), tasks) in kinds.iter().zip(&tasks) {
-                let mut last = 0;
-                for _ in 0..*count {
-                    let lane = free.iter_mut().min().unwrap();
-                    *lane += time;
-                    last = last.max(*lane);
-                }
-                prop_assert!((tasks.end - f64::from(last)).abs() < 1e-9, "{tasks:?} {last}");
-            }
-            prop_assert!((end - f64::from(*free.iter().max().unwrap())).abs() < 1e-9);
-        }
-
-        /// Lane by lane, in small steps of time.
-        #[test]
-        fn lanes_that_share_memory_take_what_each_gets_of_it(
-            mut lanes in prop::collection::vec(1_u32..40, 1..9),
-            demand in 0.3_f64..4.0,
-        ) {
-            lanes.sort_unstable_by(|a, b| b.cmp(a));
-            let loads: Vec<Load> = lanes.iter().map(|load| (f64::from(*load), 1.0)).collect();
-            let (mut left, mut time) = (loads.iter().map(|load| load.0).collect::<Vec<_>>(), 0.0);
-            while !left.is_empty() {
-                let rate = (lanes.len() as f64 / (demand * left.len() as f64)).min(1.0);
-                for left in &mut left {
-                    *left -= rate * STEP;
-                }
-                left.retain(|left| *left > 0.0);
-                time += STEP;
-            }
-            let found = stretched(&loads, demand, 0.0);
-            prop_assert!((found / time - 1.0).abs() < 0.01, "{found} {time}");
-            // All have the same: memory is busy until the end, and nobody is late.
-            let alike = vec![(f64::from(lanes[0]), lanes.len() as f64)];
-            let most = f64::from(lanes[0]) * demand.max(1.0);
-            prop_assert!((stretched(&alike, demand, f64::from(lanes[0])) / most - 1.0).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn the_worked_number_of_lanes_that_share_memory() {
-        let loads = [(3.0, 1.0), (1.0, 3.0)];
-        assert!((stretched(&loads, 2.0, 0.0) - 4.0).abs() < 1e-9);
-        assert!((stretched(&loads, 2.0, 3.0) - 4.12).abs() < 1e-9);
-    }
 }

@@ -52,6 +52,7 @@ mod brute;
 mod emit;
 mod lanes;
 mod narrow;
+mod queue;
 mod search;
 mod sizes;
 mod subtrees;

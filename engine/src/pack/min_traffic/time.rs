@@ -24,6 +24,12 @@
 //! whole subtrees alone, which merges nothing, where it gains a fiftieth. With one KV head for 16 query heads that makes
 //! configuration 1 a third shorter on an H200, 16.6 µs instead of 24.2.
 //!
+//! **Shared merges.** Where all CTAs are on the GPU at once, those without a task share the merges of queries with many partials
+//! (`kernels/src/watch.rs`), so it does not matter what arrives last, and leaves may be shorter than what is above them. Of each
+//! number of pieces the cuts of least T with such merges are priced as runs too. In one wave cohorts know who ends last, so a
+//! hundredth is gain enough. On an H200, 49 batches of 10 to 120 µs that this plans otherwise took 3 % less in the mean, at most
+//! 15 % less and 7 % more.
+//!
 //! **Tiles.** Packs of few tokens are cut by queries to the flattest tile where that makes T smaller ([`narrowed`]).
 //!
 //! **Heads.** The flattest tile takes four KV heads side by side, so few packs make few CTAs, and more pieces of them more
@@ -39,7 +45,8 @@
 //! Worked number, H200 at 32/8, configuration 1 of PAT, ten requests whose 416 tokens follow on a shared
 //! run of 4,096: eight pieces of the run and two of each leaf end after 15.2 µs, where HBM alone needs 13.6, and the ten
 //! partials of a request are merged in 4.3 with a lane's share, 19.5 in all; sixteen and three pieces end by 15.7, and merge
-//! 19 partials in 8.1. Measured with the launch: 23.3 and 25.2.
+//! 19 partials in 8.1. As runs eight and three pieces are shortest, 20.2 µs with the launch where eight and two are 20.7:
+//! measured 19.1 and 19.9.
 
 use std::cmp::Reverse;
 
@@ -60,6 +67,8 @@ use crate::workload::Node;
 const PIECES: [u32; 22] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256];
 /// How many times as long the packs at the ends of requests may be, so that they arrive last.
 const ENDS: [f64; 5] = [1.0, 1.25, 1.5, 2.0, 3.0];
+/// The same where CTAs without tasks share merges, and it does not matter what arrives last.
+const ENDS_FIRST: [f64; 2] = [0.5, 0.7];
 /// The candidates end after so many that were worse than the best one before.
 const WORSE: u32 = 3;
 /// So many cuts of each way to share are priced as runs.
@@ -68,6 +77,9 @@ const CUTS: usize = 5;
 /// not see that few CTAs keep few bytes in flight, and takes 10 pieces for two requests of 400,000 tokens at 28/4, 427 µs by
 /// cohorts, where 16 take 387.
 const CUTS_OF_ONE_HEAD: usize = 10;
+/// So many cuts for merges that are shared, of those that take so many times the least by the closed form.
+const CUTS_OF_SHARED_MERGES: usize = 16;
+const NEAR: f64 = 1.2;
 /// Of those with more partials a query than so many times those of the closed form's own and of the best cut of the same way to
 /// share, no price tells who comes last: of PAT's configurations at 32/8 they made 5 and 18 a sixth longer on an H200, which
 /// cohorts give 6 to 9 % less.
@@ -111,47 +123,92 @@ impl Scheduler for MinTime {
     fn packings(&self, input: &PackInput<'_>) -> Result<Vec<Packing>> {
         let (mut ways, first) = ways(input);
         ways.extend(ways.iter().filter_map(|way| way.with_one_head(input)).collect::<Vec<_>>());
-        let own = ways[first].limits[0].1.partials();
-        let few = |way: &Way<'_>, makespan: &Makespan| {
-            let more = if makespan.is_one_wave() { MORE_PARTIALS_OF_ONE_WAVE } else { MORE_PARTIALS };
-            f64::from(makespan.partials()) <= more * f64::from(own.max(way.limits[0].1.partials()))
-        };
-        let mut cuts: Vec<(usize, &(Limit, Makespan))> = Vec::new();
-        for (number, way) in ways.iter().enumerate() {
-            let is_open = |(_, makespan): &&(Limit, Makespan)| few(way, makespan) && way.is_told(makespan);
-            let most = if way.packing.takes_requests_by_heads() { CUTS_OF_ONE_HEAD } else { CUTS };
-            cuts.extend(way.limits.iter().take(most).filter(is_open).map(|cut| (number, cut)));
-        }
-        // What the closed form takes comes first, the others by its times.
-        cuts.sort_by(|(_, a), (_, b)| a.1.total().total_cmp(&b.1.total()));
-        if let Some(taken) = cuts.iter().position(|(way, _)| *way == first) {
-            cuts[..=taken].rotate_right(1);
-        }
-        let mut packings: Vec<Packing> = Vec::with_capacity(cuts.len());
-        let mut packs = 0;
-        for (way, (limit, _)) in cuts {
-            let packing = ways[way].cut(input, *limit);
-            // Limits that cut alike, or ways that share alike.
-            if packings.iter().any(|other| (other.one_head, &other.packs) == (packing.one_head, &packing.packs)) {
-                continue;
-            }
-            packs += packing.packs.len();
-            if packs > PRICED && !packings.is_empty() {
+        let mut priced = Priced { input, packings: Vec::new(), packs: 0 };
+        let by_last = cuts(&ways, first).into_iter().map(|cut| (cut, true));
+        let shared = cuts_of_shared_merges(&ways, first).into_iter().map(|cut| (cut, false));
+        for ((way, (limit, makespan)), subtrees) in by_last.chain(shared) {
+            let packing = Packing { one_wave: makespan.is_one_wave(), ..ways[way].cut(input, limit) };
+            if !priced.add(packing, subtrees) {
                 break;
             }
-            let mut subtrees: Vec<Packing> = Vec::new();
-            for most in if packing.one_head { &[][..] } else { &[1.0, AS_RUNS] } {
-                let more = with_subtrees(input, &packing, *most);
-                subtrees.extend(more.filter(|more| subtrees.iter().all(|other| other.packs != more.packs)));
-            }
-            packings.push(packing);
-            for packing in subtrees {
-                let tall = with_tall_packs(input, &packing);
-                packings.push(packing);
-                packings.extend(tall);
-            }
         }
-        Ok(packings)
+        Ok(priced.packings)
+    }
+}
+
+/// A limit with its makespan.
+type Timed = (Limit, Makespan);
+
+/// A cut of one of several ways to share.
+type Cut = (usize, Timed);
+
+/// The cuts that are priced as runs, by the closed form in which the last to arrive merges: what it takes comes first, the others
+/// by its times.
+fn cuts(ways: &[Way<'_>], first: usize) -> Vec<Cut> {
+    let mut cuts: Vec<(usize, &Timed)> = Vec::new();
+    for (number, way) in ways.iter().enumerate() {
+        let most = if way.packing.takes_requests_by_heads() { CUTS_OF_ONE_HEAD } else { CUTS };
+        let open = way.limits.iter().take(most).filter(|(_, makespan)| is_open(ways, (first, number), makespan));
+        cuts.extend(open.map(|cut| (number, cut)));
+    }
+    cuts.sort_by(|(_, a), (_, b)| a.1.total().total_cmp(&b.1.total()));
+    if let Some(taken) = cuts.iter().position(|(way, _)| *way == first) {
+        cuts[..=taken].rotate_right(1);
+    }
+    cuts.into_iter().map(|(way, cut)| (way, *cut)).collect()
+}
+
+/// The same for merges that CTAs without tasks share. Then leaves may end before the packs above them.
+fn cuts_of_shared_merges(ways: &[Way<'_>], first: usize) -> Vec<Cut> {
+    let all = || ways.iter().enumerate().flat_map(|(number, way)| way.shared.iter().map(move |cut| (number, cut)));
+    let least = all().map(|(_, (_, makespan))| makespan.total_shared()).fold(f64::INFINITY, f64::min);
+    let near = |(number, (_, makespan)): &(usize, &Timed)| {
+        makespan.total_shared() <= NEAR * least && is_open(ways, (first, *number), makespan)
+    };
+    let mut cuts: Vec<(usize, &Timed)> = all().filter(near).collect();
+    cuts.sort_by(|(_, a), (_, b)| a.1.total_shared().total_cmp(&b.1.total_shared()));
+    cuts.truncate(CUTS_OF_SHARED_MERGES);
+    cuts.into_iter().map(|(way, cut)| (way, *cut)).collect()
+}
+
+/// Whether a cut of way `number` is priced as a run, where the closed form takes way `first`.
+fn is_open(ways: &[Way<'_>], (first, number): (usize, usize), makespan: &Makespan) -> bool {
+    let of = |way: usize| ways[way].limits[0].1.partials();
+    let more = if makespan.is_one_wave() { MORE_PARTIALS_OF_ONE_WAVE } else { MORE_PARTIALS };
+    f64::from(makespan.partials()) <= more * f64::from(of(first).max(of(number))) && ways[number].is_told(makespan)
+}
+
+/// The packings that are to be priced as runs.
+struct Priced<'a> {
+    input: &'a PackInput<'a>,
+    packings: Vec<Packing>,
+    packs: usize,
+}
+
+impl Priced<'_> {
+    /// Adds a packing, and with `subtrees` those that take CTAs for whole subtrees in place of some of its packs. False
+    /// where there is no time to price it.
+    fn add(&mut self, packing: Packing, subtrees: bool) -> bool {
+        // Limits that cut alike, or ways that share alike.
+        if self.packings.iter().any(|other| (other.one_head, &other.packs) == (packing.one_head, &packing.packs)) {
+            return true;
+        }
+        self.packs += packing.packs.len();
+        if self.packs > PRICED && !self.packings.is_empty() {
+            return false;
+        }
+        let mut with: Vec<Packing> = Vec::new();
+        for most in if packing.one_head || !subtrees { &[][..] } else { &[1.0, AS_RUNS] } {
+            let more = with_subtrees(self.input, &packing, *most);
+            with.extend(more.filter(|more| with.iter().all(|other| other.packs != more.packs)));
+        }
+        self.packings.push(packing);
+        for packing in with {
+            let tall = with_tall_packs(self.input, &packing);
+            self.packings.push(packing);
+            self.packings.extend(tall);
+        }
+        true
     }
 }
 
@@ -176,18 +233,19 @@ fn narrower<'a>(input: &PackInput<'a>, way: Way<'a>) -> Way<'a> {
     if narrower.total() < way.total() { narrower } else { way }
 }
 
-/// A packing with its limits, the best first.
+/// A packing with its limits, the best first, and those for merges that CTAs without tasks share.
 struct Way<'a> {
     packing: Packing,
     lanes: Lanes<'a>,
-    limits: Vec<(Limit, Makespan)>,
+    limits: Vec<Timed>,
+    shared: Vec<Timed>,
 }
 
 impl<'a> Way<'a> {
     fn of(input: &PackInput<'a>, packing: Packing, again: Again) -> Self {
         let lanes = Lanes::new(input, &packing, again);
-        let limits = limits(&lanes, packing.takes_requests_by_heads());
-        Self { packing, lanes, limits }
+        let (limits, shared) = limits(&lanes, packing.takes_requests_by_heads());
+        Self { packing, lanes, limits, shared }
     }
 
     /// The same packs with one KV head a CTA, where few CTAs take several.
@@ -212,11 +270,11 @@ impl<'a> Way<'a> {
     /// The packs, those beyond the limit cut, and the longest first.
     fn cut(&self, input: &PackInput<'_>, limit: Limit) -> Packing {
         let block_size = input.batch.shape.block_size;
-        let Packing { packs: whole, queries, imposed, one_head, decisions } = &self.packing;
+        let Packing { packs: whole, queries, imposed, one_head, one_wave, decisions } = &self.packing;
         let pieces: Vec<u32> = (0..whole.len()).map(|number| self.lanes.pieces(number, limit)).collect();
         let (packs, queries) = (Vec::with_capacity(whole.len()), queries.clone());
         let (imposed, decisions) = (imposed.clone(), decisions.clone());
-        let mut packing = Packing { packs, queries, imposed, one_head: *one_head, decisions };
+        let mut packing = Packing { packs, queries, imposed, one_head: *one_head, one_wave: *one_wave, decisions };
         for (pack, pieces) in whole.iter().zip(&pieces) {
             push_pieces(&mut packing.packs, *pack, pack.block_count().div_ceil(*pieces), block_size);
         }
@@ -256,15 +314,18 @@ pub(super) fn price(input: &PackInput<'_>) -> Price {
     Price { kv_token: (l2 * exact.kv_token as f64).round() as u64, slot: slot.round() as u64, ..exact }
 }
 
-/// Limits with their makespans, the least first: at least one. Where all lanes are to be filled, up to those that do.
-fn limits(lanes: &Lanes<'_>, all_lanes: bool) -> Vec<(Limit, Makespan)> {
+/// Limits with their makespans, the least first: at least one; and those at which CTAs without tasks would share merges. Where
+/// all lanes are to be filled, up to those that do.
+fn limits(lanes: &Lanes<'_>, all_lanes: bool) -> (Vec<Timed>, Vec<Timed>) {
     let at = |pieces: u32, ends: f64| {
         let limit = lanes.limit(pieces, ends);
         (limit, lanes.makespan(limit))
     };
     let mut found = vec![at(1, 1.0)];
+    let mut shared = Vec::new();
     let mut best = found[0].1;
     let ends = if lanes.has_two_kinds() { &ENDS[..] } else { &ENDS[..1] };
+    let ends_first = if lanes.has_two_kinds() && lanes.shares_merges() { &ENDS_FIRST[..] } else { &[] };
     let mut worse = 0;
     for pieces in PIECES {
         // Without a tail, and after a few that were worse, more pieces only cost more.
@@ -274,6 +335,7 @@ fn limits(lanes: &Lanes<'_>, all_lanes: bool) -> Vec<(Limit, Makespan)> {
             break;
         }
         worse += 1;
+        let begin = found.len();
         for candidate in ends.iter().map(|ends| at(pieces, *ends)) {
             if candidate.1.total() < best.total() {
                 best = candidate.1;
@@ -281,11 +343,19 @@ fn limits(lanes: &Lanes<'_>, all_lanes: bool) -> Vec<(Limit, Makespan)> {
             }
             found.push(candidate);
         }
+        let ends_first: Vec<_> = ends_first.iter().map(|ends| at(pieces, *ends)).collect();
+        shared.extend([&ends_first[..], &found[begin..]].into_iter().filter_map(least_shared));
     }
     found.sort_by(|a, b| a.1.total().total_cmp(&b.1.total()));
     // Limits that cut alike take the same time to the last bit.
     found.dedup_by_key(|(_, makespan)| makespan.total().to_bits());
-    found
+    (found, shared)
+}
+
+/// Of the limits at which sharing merges takes less the one with which all takes the least.
+fn least_shared(limits: &[Timed]) -> Option<Timed> {
+    let gains = limits.iter().filter(|(_, makespan)| makespan.total_shared() < makespan.total());
+    gains.min_by(|a, b| a.1.total_shared().total_cmp(&b.1.total_shared())).copied()
 }
 
 fn explain(input: &PackInput<'_>, first: usize, pack: &Pack, pieces: u32) -> Decision {
@@ -311,6 +381,26 @@ mod tests {
     use super::*;
     use crate::pack::testing::with_input;
     use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+
+    /// Cuts of packs that ten requests share, and of their leaves, by number: how many of each are priced as runs.
+    #[test]
+    fn leaves_shorter_than_shared_packs_are_priced_where_ctas_without_tasks_share_merges() {
+        let pieces = |device| {
+            let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
+            let batch = parse_tree("1,10_4096,416", shape).unwrap().build().unwrap();
+            with_input(&batch, &PrefixTree::of(&batch), (device, None), |input| {
+                let of = |packing: &Packing| {
+                    let (leaves, shared): (Vec<&Pack>, Vec<&Pack>) =
+                        packing.packs.iter().partition(|pack| pack.queries_len == 1);
+                    (!packing.one_head).then_some((shared.len(), leaves.len() / 10))
+                };
+                MinTime.packings(input).unwrap().iter().filter_map(of).collect::<Vec<_>>()
+            })
+        };
+        let (shared, by_last) = (pieces("h200-sxm"), pieces("h100-sxm-pat"));
+        assert!(shared[0] == (8, 2) && shared.contains(&(8, 3)), "{shared:?}");
+        assert!(!by_last.contains(&(8, 3)), "{by_last:?}");
+    }
 
     /// The closed form takes a pack a query there, whose four partials are far fewer than those of shared packs.
     #[test]
