@@ -60,13 +60,15 @@ enum Build {
 }
 
 impl Build {
-    /// Builds of one kind differ in their tiles and in whether they are traced.
+    /// Builds of one kind differ in their tiles, and but for fused decode kernels, which have the fewest registers to spare, in
+    /// whether they are traced.
     fn kind(&self) -> String {
         match self {
             Self::Decode(s) => {
                 let of = if s.beside_prefill { "beside prefill" } else { "decode" };
                 let sight = if s.sight == Sight::Whole { String::new() } else { format!(" {:?}", s.sight) };
-                format!("{of} {} {:?} fused {} copies {:?}{sight}", s.head_dim, s.dtype, s.fused, s.copies)
+                let traced = if s.fused && s.trace { " traced" } else { "" };
+                format!("{of} {} {:?} fused {} copies {:?}{sight}{traced}", s.head_dim, s.dtype, s.fused, s.copies)
             }
             Self::Merge(head_dim, dtype, _) => format!("merge {head_dim} {dtype:?}"),
             Self::Prefill(s) => {
