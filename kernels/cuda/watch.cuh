@@ -36,8 +36,10 @@ __device__ __forceinline__ void clear_merged(const MergeTarget& to, const RowPar
     }
 }
 
-// Partials asked for at once: those that are asked for again take registers, of which three CTAs on an SM have few.
-constexpr int kWatchBatch = PS_MIN_CTAS > 2 && kMergeBatch > 4 ? 4 : kMergeBatch;
+// Partials asked for at once: those that are asked for again take registers, of which three CTAs on an SM have few, and with a
+// trace fewer.
+constexpr int kMostWatched = PS_MIN_CTAS > 2 ? (PS_TRACE ? 3 : 4) : 6;
+constexpr int kWatchBatch = kMergeBatch < kMostWatched ? kMergeBatch : kMostWatched;
 
 // Merges one query for a KV head by `warps` warps, of which this is number `nth`: groups of rows side by side, and where there
 // are warps for it, parts of the partials of each. These meet in `place`, which has room for what each warp of the CTA leaves.
