@@ -295,6 +295,9 @@ impl<'a> Lanes<'a> {
     fn shared_merge(&self, limit: Limit, tasks: &[Tasks], lanes: f64) -> Option<f64> {
         let kernel = self.device.merge_kernel?;
         let ctas: f64 = tasks.iter().map(|tasks| tasks.ctas).sum();
+        if ctas > lanes {
+            return None;
+        }
         let many = self.paths.iter().map(|path| (self.partials_of(path, limit), path.queries));
         let (partials, queries) = many
             .filter(|(partials, _)| *partials > kernel.fold)
@@ -306,7 +309,7 @@ impl<'a> Lanes<'a> {
         let sim = &self.device.sim;
         let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { sim.merge_trip };
         let time = trip.as_f64() * (2.0 + turns * f64::from(rounds));
-        (ctas <= lanes && merges > 0.0).then_some(time)
+        (merges > 0.0).then_some(time)
     }
 
     /// The most partials of a query, and the longest merge of one of the CTAs that end last: a CTA merges the queries

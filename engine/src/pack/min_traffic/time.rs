@@ -77,6 +77,8 @@ const CUTS: usize = 5;
 /// not see that few CTAs keep few bytes in flight, and takes 10 pieces for two requests of 400,000 tokens at 28/4, 427 µs by
 /// cohorts, where 16 take 387.
 const CUTS_OF_ONE_HEAD: usize = 10;
+/// What sharing merges must gain for a cut to be priced for it.
+const SHARED_GAIN: f64 = 0.99;
 /// So many cuts for merges that are shared, of those that take so many times the least by the closed form.
 const CUTS_OF_SHARED_MERGES: usize = 16;
 const NEAR: f64 = 1.2;
@@ -343,7 +345,9 @@ fn limits(lanes: &Lanes<'_>, all_lanes: bool) -> (Vec<Timed>, Vec<Timed>) {
             }
             found.push(candidate);
         }
-        let ends_first: Vec<_> = ends_first.iter().map(|ends| at(pieces, *ends)).collect();
+        // Shorter leaves are more CTAs.
+        let one_wave = found[begin].1.is_one_wave();
+        let ends_first: Vec<_> = ends_first.iter().filter(|_| one_wave).map(|ends| at(pieces, *ends)).collect();
         shared.extend([&ends_first[..], &found[begin..]].into_iter().filter_map(least_shared));
     }
     found.sort_by(|a, b| a.1.total().total_cmp(&b.1.total()));
@@ -352,9 +356,9 @@ fn limits(lanes: &Lanes<'_>, all_lanes: bool) -> (Vec<Timed>, Vec<Timed>) {
     (found, shared)
 }
 
-/// Of the limits at which sharing merges takes less the one with which all takes the least.
+/// Of the limits at which sharing merges gains enough the one with which all takes the least.
 fn least_shared(limits: &[Timed]) -> Option<Timed> {
-    let gains = limits.iter().filter(|(_, makespan)| makespan.total_shared() < makespan.total());
+    let gains = limits.iter().filter(|(_, makespan)| makespan.total_shared() < SHARED_GAIN * makespan.total());
     gains.min_by(|a, b| a.1.total_shared().total_cmp(&b.1.total_shared())).copied()
 }
 
