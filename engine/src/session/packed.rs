@@ -107,7 +107,8 @@ impl<'a> Asked<'a> {
 /// few comes last: of PAT's configurations at five head setups, some whose packs gained less took 4 to 24 % longer when
 /// simulated.
 const GAIN: f64 = 0.95;
-/// The same for those of one wave, where cohorts know who does.
+/// The same for those of one wave, where cohorts know who does. The 49 batches that are planned otherwise for this, and for merges
+/// that CTAs without tasks share, took an H200 3 % less in the mean, up to 15 % less and up to 7 % more.
 const ONE_WAVE_GAIN: f64 = 0.99;
 /// The same for packs of whole subtrees alone, of which nobody comes last: they merge nothing. Of 12 trees for which cohorts
 /// gave them 2 to 5 % less, all took less on an H100: 2.5 to 14 %.

@@ -36,7 +36,7 @@
 //! partials to merge. Up to two CTAs a lane, the cuts of packs with one KV head a CTA are priced as runs too: 10,592 tokens
 //! of one request at 20/4 are cut into 37 pieces of four heads or 24 of one, 27.7 and 16.7 µs on an H200.
 //!
-//! **Subtrees.** Each cut that is priced as a run is priced with subtree packs too ([`with_subtrees`]): those that take less of
+//! **Subtrees.** But for cuts for shared merges each one is priced with subtree packs too ([`with_subtrees`]): those that take less of
 //! the lanes, and those that take little more.
 //!
 //! **Order.** Longest first, so that what starts last is short; of equals the widest first, since what
@@ -125,16 +125,16 @@ impl Scheduler for MinTime {
     fn packings(&self, input: &PackInput<'_>) -> Result<Vec<Packing>> {
         let (mut ways, first) = ways(input);
         ways.extend(ways.iter().filter_map(|way| way.with_one_head(input)).collect::<Vec<_>>());
-        let mut priced = Priced { input, packings: Vec::new(), packs: 0 };
+        let mut candidates = Candidates { input, packings: Vec::new(), packs: 0 };
         let by_last = cuts(&ways, first).into_iter().map(|cut| (cut, true));
         let shared = cuts_of_shared_merges(&ways, first).into_iter().map(|cut| (cut, false));
         for ((way, (limit, makespan)), subtrees) in by_last.chain(shared) {
             let packing = Packing { one_wave: makespan.is_one_wave(), ..ways[way].cut(input, limit) };
-            if !priced.add(packing, subtrees) {
+            if !candidates.add(packing, subtrees) {
                 break;
             }
         }
-        Ok(priced.packings)
+        Ok(candidates.packings)
     }
 }
 
@@ -181,13 +181,13 @@ fn is_open(ways: &[Way<'_>], (first, number): (usize, usize), makespan: &Makespa
 }
 
 /// The packings that are to be priced as runs.
-struct Priced<'a> {
+struct Candidates<'a> {
     input: &'a PackInput<'a>,
     packings: Vec<Packing>,
     packs: usize,
 }
 
-impl Priced<'_> {
+impl Candidates<'_> {
     /// Adds a packing, and with `subtrees` those that take CTAs for whole subtrees in place of some of its packs. False
     /// where there is no time to price it.
     fn add(&mut self, packing: Packing, subtrees: bool) -> bool {
