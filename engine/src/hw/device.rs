@@ -348,6 +348,16 @@ impl Device {
         if l2_peak_bytes_per_s > 0 { l2_peak_bytes_per_s as f64 } else { l2_bytes_per_s as f64 }
     }
 
+    /// One trip to L2 of a merge.
+    pub fn merge_trip(&self) -> Nanos {
+        if self.merge_kernel.is_some() { self.sim.merge_trip } else { self.sim.l2_latency }
+    }
+
+    /// The same of a worker that merges while other lanes are idle.
+    pub fn worker_merge_trip(&self) -> Nanos {
+        if self.sim.worker_merge_trip > Nanos::ZERO { self.sim.worker_merge_trip } else { self.merge_trip() }
+    }
+
     /// What L2 usefully holds, bytes.
     pub fn useful_l2_bytes(&self) -> f64 {
         self.l2.as_f64() * self.sim.l2_useful_fraction

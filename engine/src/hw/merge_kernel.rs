@@ -5,6 +5,27 @@ use serde::{Deserialize, Serialize};
 /// Warps of a persistent worker that compute, and merge.
 pub const WARPS_OF_WORKER: u32 = 4;
 
+/// How workers that have no more tasks share merges: all warps of one take a merge, or where there are more merges than
+/// workers, a warp each.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMerges {
+    workers: u32,
+    /// Warps of a merge.
+    pub warps: u32,
+}
+
+impl SharedMerges {
+    /// So many merges on so many workers.
+    pub fn new(merges: u32, workers: u32) -> Self {
+        Self { workers, warps: if merges <= workers { WARPS_OF_WORKER } else { 1 } }
+    }
+
+    /// Merges one after another where there are so many of them.
+    pub fn turns(&self, merges: u32) -> u32 {
+        merges.div_ceil((self.workers * (WARPS_OF_WORKER / self.warps)).max(1))
+    }
+}
+
 /// The kernel that merges the partials of a query, one CTA a query: a warp merges `heads` query heads at once and keeps
 /// `rows` rows of partials outstanding, half as many at head dimension 256. A persistent worker merges likewise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

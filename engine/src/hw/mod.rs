@@ -14,7 +14,7 @@ mod table;
 pub use device::{Device, KernelResources, MarkedReads, QueueItems, SimConstants, TileStep, WorkerTimes};
 pub use expected::ExpectedError;
 pub use hybrid::{HybridLimits, at_power_limit};
-pub use merge_kernel::{Folds, MergeKernel, WARPS_OF_WORKER};
+pub use merge_kernel::{Folds, MergeKernel, SharedMerges, WARPS_OF_WORKER};
 pub use prefill::{PairRates, PrefillKernels, PrefillResources};
 pub use ranges::{Figure, Number, figures};
 pub use table::{builtin, find, from_ron, names, to_ron};

@@ -95,9 +95,7 @@ impl CostModel<'_> {
 
     /// One trip to memory of the merge kernel, of whose partials the fraction `hit` is found in L2.
     fn merge_trip(&self, hit: f64) -> Nanos {
-        let sim = &self.device.sim;
-        let trip = if self.device.merge_kernel.is_some() { sim.merge_trip } else { sim.l2_latency };
-        Nanos((trip.as_f64() + (1.0 - hit) * BEYOND_L2).round() as u64)
+        Nanos((self.device.merge_trip().as_f64() + (1.0 - hit) * BEYOND_L2).round() as u64)
     }
 
     /// `loaded` bytes of partials in so many trips to memory, one after another.
@@ -153,7 +151,7 @@ impl CostModel<'_> {
             None => merged.iter().map(|partials| (partial * f64::from(*partials) / MERGE_IN_FLIGHT).max(1.0)).sum(),
         };
         let written = self.shape.query_bytes().as_f64() / heads * merged.len() as f64;
-        let (sim, trip) = (&self.device.sim, self.worker_merge_trip());
+        let (sim, trip) = (&self.device.sim, self.device.worker_merge_trip());
         let loaded = (self.device.loaded_latency.as_f64() - sim.idle_latency.as_f64()).max(0.0);
         let trip = Nanos((trip.as_f64() + busy * loaded).round() as u64);
         Self::merging(read, Bytes(written as u64), (trips, trip), hit)
@@ -170,18 +168,12 @@ impl CostModel<'_> {
         }
     }
 
-    /// One trip to L2 of a worker that merges while other lanes are idle.
-    fn worker_merge_trip(&self) -> Nanos {
-        let sim = &self.device.sim;
-        if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { self.merge_trip(1.0) }
-    }
-
     /// A merge of a query of so many partials for a KV head, in so many trips.
     pub(super) fn merge_in_trips(&self, partials: u32, trips: f64) -> MainLoop {
         let heads = f64::from(self.shape.kv_heads);
         let partial = self.shape.partial_bytes_as(PartialForm::Native).as_f64() / heads;
         let written = Bytes((self.shape.query_bytes().as_f64() / heads) as u64);
-        Self::merging(partial * f64::from(partials), written, (trips, self.worker_merge_trip()), 1.0)
+        Self::merging(partial * f64::from(partials), written, (trips, self.device.worker_merge_trip()), 1.0)
     }
 }
 

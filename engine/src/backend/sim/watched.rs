@@ -10,7 +10,7 @@
 
 use crate::backend::sim::cost::{CostModel, MainLoop};
 use crate::backend::sim::merge_cost::JOINED_PARTS;
-use crate::hw::{MergeKernel, WARPS_OF_WORKER};
+use crate::hw::{MergeKernel, SharedMerges};
 use crate::plan::{LaunchPlan, PlannedPack};
 use crate::units::QueryIdx;
 
@@ -28,8 +28,8 @@ const SEEN: f64 = 1.0;
 pub(super) struct Watched {
     /// Empty where none is.
     of_query: Vec<bool>,
-    /// Whether all warps of a CTA share a merge.
-    by_ctas: bool,
+    /// Warps of a merge.
+    warps: u32,
     /// How many merges the one has that has the most.
     turns: u32,
 }
@@ -50,21 +50,20 @@ impl Watched {
         let packs = |query: QueryIdx| plan.merge.of(query).iter().map(|slot| plan.pack(pack_of_slot[*slot as usize]));
         let many = |query: &QueryIdx| plan.merge.of(*query).len() as u32 > kernel.fold;
         let merges = plan.merge.merged_queries().filter(many).count() as u32 * plan.shape.kv_heads;
-        let by_ctas = merges <= ctas.min(tasks);
-        let about_last = if by_ctas { MAY_BE_LAST } else { ABOUT_LAST };
+        let merging = SharedMerges::new(merges, ctas.min(tasks));
+        let about_last = if merging.warps > 1 { MAY_BE_LAST } else { ABOUT_LAST };
         let mut of_query = vec![false; plan.merge.starts.len()];
         for query in plan.merge.merged_queries().filter(many) {
             let partials = plan.merge.of(query).len() as u32;
             let latest = packs(query).map(length).fold(0.0, f64::max);
-            let shared = model.rounds_of_watchers(&kernel, partials, by_ctas) + ROUNDS_LESS;
+            let shared = model.rounds_of_watchers(&kernel, partials, merging.warps) + ROUNDS_LESS;
             let gains = |pack: &PlannedPack| {
                 length(pack) >= about_last * latest && model.rounds_of_last(&kernel, pack, partials) >= shared
             };
             of_query[query.at()] = tasks > ctas || packs(query).any(gains);
         }
         let watched = of_query.iter().filter(|watched| **watched).count() as u32 * plan.shape.kv_heads;
-        let at_once = ctas.min(tasks) * if by_ctas { 1 } else { WARPS_OF_WORKER };
-        Self { of_query, by_ctas, turns: watched.div_ceil(at_once.max(1)) }
+        Self { of_query, warps: merging.warps, turns: merging.turns(watched) }
     }
 
     pub(super) fn has(&self, query: QueryIdx) -> bool {
@@ -74,9 +73,9 @@ impl Watched {
     /// The merge of a query of so many partials, from the end of the last task on.
     pub(super) fn merge(&self, model: &CostModel<'_>, partials: u32) -> Option<MainLoop> {
         let kernel = model.device.merge_kernel?;
-        let rounds = model.rounds_of_watchers(&kernel, partials, self.by_ctas) * self.turns.max(1);
+        let rounds = model.rounds_of_watchers(&kernel, partials, self.warps) * self.turns.max(1);
         let groups = model.shape.group().div_ceil(kernel.heads.max(1)).max(1);
-        let parts = self.by_ctas && groups < WARPS_OF_WORKER && kernel.worker_trips(partials, model.shape.head_dim) > 1;
+        let parts = groups < self.warps && kernel.worker_trips(partials, model.shape.head_dim) > 1;
         Some(model.merge_in_trips(partials, SEEN + f64::from(rounds) + if parts { JOINED_PARTS } else { 0.0 }))
     }
 }
@@ -99,8 +98,7 @@ impl CostModel<'_> {
         kernel.rounds(rows, warps, partials, self.shape.head_dim)
     }
 
-    fn rounds_of_watchers(&self, kernel: &MergeKernel, partials: u32, by_ctas: bool) -> u32 {
-        let warps = if by_ctas { WARPS_OF_WORKER } else { 1 };
+    fn rounds_of_watchers(&self, kernel: &MergeKernel, partials: u32, warps: u32) -> u32 {
         kernel.rounds(self.shape.group(), warps, partials, self.shape.head_dim)
     }
 }
@@ -146,7 +144,7 @@ mod tests {
         let (model, kernel) = (CostModel { device, shape: &shape }, device.merge_kernel.unwrap());
         assert_eq!(kernel.rounds(16, 1, 17, 128), 12);
         assert_eq!(kernel.rounds(21, 1, 11, 128), 12);
-        assert_eq!(model.rounds_of_watchers(&kernel, 25, true), 3, "two warps for each four rows");
-        assert_eq!(model.rounds_of_watchers(&kernel, 25, false), 10);
+        assert_eq!(model.rounds_of_watchers(&kernel, 25, 4), 3, "two warps for each four rows");
+        assert_eq!(model.rounds_of_watchers(&kernel, 25, 1), 10);
     }
 }

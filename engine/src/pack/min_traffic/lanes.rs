@@ -5,11 +5,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::hw::{Device, WARPS_OF_WORKER};
+use crate::hw::{Device, SharedMerges};
 use crate::pack::min_traffic::queue::{Tasks, last_task, queue, stretched};
 use crate::pack::{Pack, PackInput, Packing};
 use crate::tile::{self, LaneTime, Tile, TileRule};
-use crate::units::Nanos;
 
 /// How much later than by their times packs above leaves may arrive. Leaves that end 7 % later still arrive last on an
 /// H200 (configuration 1 of PAT in pieces of 512 and 224 tokens: 23.3 µs, and 29.0 in 608 and 224).
@@ -227,12 +226,13 @@ impl<'a> Lanes<'a> {
     /// The makespan of the packing with packs cut at `limit`.
     pub(super) fn makespan(&self, limit: Limit) -> Makespan {
         let sms = f64::from(self.device.sm_count);
-        let ctas = |class: &Class| {
+        let ctas_of = |class: &Class| {
             class.packs * f64::from(class.pieces(limit)) * (self.kv_heads / f64::from(class.time.heads)).ceil()
         };
         // With fewer CTAs than lanes, an SM holds fewer, and each is faster. Workers hold every tile of the plan.
         let per_sm = self.classes.iter().map(|class| class.time.per_sm).fold(f64::INFINITY, f64::min);
-        let resident = (self.classes.iter().map(ctas).sum::<f64>() / sms).ceil().clamp(1.0, per_sm);
+        let ctas: f64 = self.classes.iter().map(ctas_of).sum();
+        let resident = (ctas / sms).ceil().clamp(1.0, per_sm);
         let mut tasks: Vec<Tasks> = Vec::with_capacity(self.classes.len());
         let (mut slots, mut moved) = (0.0, 0.0);
         for (number, class) in self.classes.iter().enumerate() {
@@ -241,7 +241,7 @@ impl<'a> Lanes<'a> {
             // The longest piece, in whole blocks.
             let tokens = class.tokens * f64::from(class.blocks.div_ceil(whole)) / f64::from(class.blocks);
             let time = class.time.cta(tokens, resident);
-            tasks.push(Tasks { class: number, tokens, time, ctas: ctas(class), end: 0.0 });
+            tasks.push(Tasks { class: number, tokens, time, ctas: ctas_of(class), end: 0.0 });
             slots += class.packs * pieces * f64::from(class.queries);
             moved += class.packs * class.tokens * self.kv_token;
         }
@@ -252,7 +252,8 @@ impl<'a> Lanes<'a> {
         let loads = queue(&mut tasks, lanes);
         let lane = tasks.iter().map(|tasks| tasks.time * tasks.ctas).sum::<f64>() / lanes;
         let (most, last) = self.merges(limit, &tasks);
-        let shared = self.shared_merge(limit, &tasks, lanes).map_or(last, |shared| shared.min(last));
+        let one_wave = ctas <= lanes;
+        let shared = if one_wave { self.shared_merge(limit, ctas).min(last) } else { last };
         let sim = &self.device.sim;
         let l2 = sim.l2_bytes_per_s as f64 * 1e-9;
         let written = slots * if most > 1 { self.partial } else { self.query };
@@ -268,7 +269,7 @@ impl<'a> Lanes<'a> {
             merge: if most > 1 { merging + last } else { 0.0 },
             shared_merge: if most > 1 { merging + shared } else { 0.0 },
             partials: most,
-            waves: tasks.iter().map(|tasks| tasks.ctas).sum::<f64>() / lanes,
+            waves: ctas / lanes,
         }
     }
 
@@ -290,26 +291,21 @@ impl<'a> Lanes<'a> {
         path.classes.iter().map(|class| self.classes[*class as usize].pieces(limit)).sum()
     }
 
-    /// The last merges where they are for CTAs that have no more tasks (`kernels/src/watch.rs`), ns: to see that a query is
-    /// complete and to join its parts take a trip to L2 each. None where lanes have several tasks, or partials are few.
-    fn shared_merge(&self, limit: Limit, tasks: &[Tasks], lanes: f64) -> Option<f64> {
-        let kernel = self.device.merge_kernel?;
-        let ctas: f64 = tasks.iter().map(|tasks| tasks.ctas).sum();
-        if ctas > lanes {
-            return None;
-        }
+    /// The last merges where they are for those of `ctas` CTAs that have no more tasks (`kernels/src/watch.rs`), ns: to see that a
+    /// query is complete and to join its parts take a trip to L2 each. Infinite where nobody does that, or partials are few.
+    fn shared_merge(&self, limit: Limit, ctas: f64) -> f64 {
+        let Some(kernel) = self.device.merge_kernel else { return f64::INFINITY };
         let many = self.paths.iter().map(|path| (self.partials_of(path, limit), path.queries));
         let (partials, queries) = many
             .filter(|(partials, _)| *partials > kernel.fold)
             .fold((0, 0.0), |(most, sum), (partials, queries)| (partials.max(most), sum + queries));
-        let merges = self.kv_heads * queries;
-        let warps = if merges <= ctas { WARPS_OF_WORKER } else { 1 };
-        let turns = (merges / (ctas * f64::from(WARPS_OF_WORKER / warps))).ceil();
-        let rounds = kernel.rounds(self.group, warps, partials, self.head_dim);
-        let sim = &self.device.sim;
-        let trip = if sim.worker_merge_trip > Nanos::ZERO { sim.worker_merge_trip } else { sim.merge_trip };
-        let time = trip.as_f64() * (2.0 + turns * f64::from(rounds));
-        (merges > 0.0).then_some(time)
+        if partials == 0 {
+            return f64::INFINITY;
+        }
+        let merges = (self.kv_heads * queries) as u32;
+        let merging = SharedMerges::new(merges, ctas as u32);
+        let rounds = merging.turns(merges) * kernel.rounds(self.group, merging.warps, partials, self.head_dim);
+        self.device.worker_merge_trip().as_f64() * (2.0 + f64::from(rounds))
     }
 
     /// The most partials of a query, and the longest merge of one of the CTAs that end last: a CTA merges the queries

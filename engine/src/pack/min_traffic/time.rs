@@ -119,7 +119,7 @@ impl Scheduler for MinTime {
 
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing> {
         let (ways, first) = ways(input);
-        Ok(ways[first].cut(input, ways[first].limits[0].0))
+        Ok(ways[first].cut(input, ways[first].limits[0]))
     }
 
     fn packings(&self, input: &PackInput<'_>) -> Result<Vec<Packing>> {
@@ -128,9 +128,8 @@ impl Scheduler for MinTime {
         let mut candidates = Candidates { input, packings: Vec::new(), packs: 0 };
         let by_last = cuts(&ways, first).into_iter().map(|cut| (cut, true));
         let shared = cuts_of_shared_merges(&ways, first).into_iter().map(|cut| (cut, false));
-        for ((way, (limit, makespan)), subtrees) in by_last.chain(shared) {
-            let packing = Packing { one_wave: makespan.is_one_wave(), ..ways[way].cut(input, limit) };
-            if !candidates.add(packing, subtrees) {
+        for ((way, cut), subtrees) in by_last.chain(shared) {
+            if !candidates.add(ways[way].cut(input, cut), subtrees) {
                 break;
             }
         }
@@ -270,13 +269,14 @@ impl<'a> Way<'a> {
     }
 
     /// The packs, those beyond the limit cut, and the longest first.
-    fn cut(&self, input: &PackInput<'_>, limit: Limit) -> Packing {
+    fn cut(&self, input: &PackInput<'_>, (limit, makespan): Timed) -> Packing {
         let block_size = input.batch.shape.block_size;
-        let Packing { packs: whole, queries, imposed, one_head, one_wave, decisions } = &self.packing;
+        let Packing { packs: whole, queries, imposed, one_head, decisions, .. } = &self.packing;
         let pieces: Vec<u32> = (0..whole.len()).map(|number| self.lanes.pieces(number, limit)).collect();
         let (packs, queries) = (Vec::with_capacity(whole.len()), queries.clone());
         let (imposed, decisions) = (imposed.clone(), decisions.clone());
-        let mut packing = Packing { packs, queries, imposed, one_head: *one_head, one_wave: *one_wave, decisions };
+        let mut packing =
+            Packing { packs, queries, imposed, one_head: *one_head, one_wave: makespan.is_one_wave(), decisions };
         for (pack, pieces) in whole.iter().zip(&pieces) {
             push_pieces(&mut packing.packs, *pack, pack.block_count().div_ceil(*pieces), block_size);
         }
@@ -346,9 +346,9 @@ fn limits(lanes: &Lanes<'_>, all_lanes: bool) -> (Vec<Timed>, Vec<Timed>) {
             found.push(candidate);
         }
         // Shorter leaves are more CTAs.
-        let one_wave = found[begin].1.is_one_wave();
-        let ends_first: Vec<_> = ends_first.iter().filter(|_| one_wave).map(|ends| at(pieces, *ends)).collect();
-        shared.extend([&ends_first[..], &found[begin..]].into_iter().filter_map(least_shared));
+        let shorter = if found[begin].1.is_one_wave() { ends_first } else { &[] };
+        let shorter: Vec<Timed> = shorter.iter().map(|ends| at(pieces, *ends)).collect();
+        shared.extend([&shorter[..], &found[begin..]].into_iter().filter_map(least_shared));
     }
     found.sort_by(|a, b| a.1.total().total_cmp(&b.1.total()));
     // Limits that cut alike take the same time to the last bit.
