@@ -278,7 +278,7 @@ mod tests {
         for (tree, query_heads, kv_heads) in [("1_10592", 20, 4), ("2_4320", 40, 8), ("1,3_9792,56", 24, 8)] {
             let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
             let ([first, taken], _) = prices(&parse_tree(tree, shape).unwrap(), Strategy::Fused);
-            assert!(taken < 0.88 * first, "{tree}: {first} {taken}");
+            assert!(taken < 0.92 * first, "{tree}: {first} {taken}");
         }
     }
 

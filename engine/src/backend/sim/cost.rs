@@ -264,7 +264,7 @@ impl CostModel<'_> {
         let small = if self.shape.block_size < LARGE_BLOCK { SMALL_COPY } else { 0.0 };
         let copies = small * f64::from(tile.n * self.shape.head_dim) / 128.0;
         let sm_step = kernel.sm_step.map(|step| step.as_f64() + copies);
-        let in_flight = kernel.in_flight.as_f64();
+        let in_flight = on.ring().unwrap_or(kernel.in_flight).as_f64();
         DecodeCta { tile, heads, in_flight, chain, fetch, sm_step, order, ahead: false, sight: Sight::Whole }
     }
 

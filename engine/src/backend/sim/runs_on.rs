@@ -4,14 +4,15 @@ use crate::backend::sim::cost::CostModel;
 use crate::hw::PrefillResources;
 use crate::plan::{Launch, LaunchKind, LaunchPlan};
 use crate::tile::{self, FEW_ROWS, Tile, TileKernel};
+use crate::units::Bytes;
 
 /// What computes the packs of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum RunsOn {
     /// The decode kernel of the tile; a persistent one of several tiles holds 64 tokens for each m.
     Tiles {
-        /// Whether it has several.
-        mixed: bool,
+        /// Where it has several, what each of its CTAs keeps outstanding: they have one ring for all of them.
+        ring: Option<Bytes>,
         /// Whether its CTAs take several heads where their tile lets them.
         side_by_side: bool,
         /// Whether packs of these have few rows, so that [`FEW_ROWS`] is their kernel.
@@ -36,10 +37,20 @@ impl RunsOn {
             Self::Tiles { .. } | Self::Lean => None,
         }
     }
+
+    /// What its CTAs keep outstanding, where they have one ring for several tiles.
+    pub(super) fn ring(self) -> Option<Bytes> {
+        match self {
+            Self::Tiles { ring, .. } => ring,
+            Self::Lean | Self::Prefill { .. } => None,
+        }
+    }
 }
 
 /// Tokens of the tiles of a persistent kernel of several, of packscope's own.
 const MIXED_TOKENS: u32 = 64;
+/// The most stages of a ring.
+const MOST_STAGES: u64 = 12;
 
 impl CostModel<'_> {
     /// What computes the packs of a launch.
@@ -52,11 +63,43 @@ impl CostModel<'_> {
             return RunsOn::Prefill { kernel: kernels.full, further: self.further_items(plan, launch, &kernels.full) };
         }
         let together = plan.packs_of(launch).iter().find(|pack| plan.run_of_heads(launch, **pack) > 1);
-        RunsOn::Tiles {
-            mixed: self.device.heads_side_by_side && plan.is_mixed(launch),
-            side_by_side: together.is_some(),
-            few: together.is_some_and(|pack| self.takes_few_rows(plan, plan.pack(*pack).tile)),
+        let side_by_side = together.is_some();
+        let few = together.is_some_and(|pack| self.takes_few_rows(plan, plan.pack(*pack).tile));
+        let is_mixed = self.device.heads_side_by_side && plan.is_mixed(launch);
+        // Which tiles it has follows from that it has several.
+        let of_several = RunsOn::Tiles { ring: Some(Bytes(0)), side_by_side, few };
+        let ring = is_mixed.then(|| self.ring_of(&self.tiles_of(plan, launch, of_several)));
+        RunsOn::Tiles { ring, side_by_side, few }
+    }
+
+    /// The tiles of the kernels for the packs of a launch.
+    fn tiles_of(&self, plan: &LaunchPlan, launch: &Launch, on: RunsOn) -> Vec<Tile> {
+        let mut tiles = Vec::new();
+        for pack in plan.packs_of(launch) {
+            let tile = self.compiled(plan.pack(*pack).tile, plan.run_of_heads(launch, *pack), on);
+            if !tiles.contains(&tile) {
+                tiles.push(tile);
+            }
         }
+        tiles
+    }
+
+    /// The ring of a persistent kernel of several tiles: stages of [`MIXED_TOKENS`], as many as fit beside what the largest tile
+    /// needs besides, where as many CTAs share an SM as of each of their kernels.
+    ///
+    /// Worked number, H200, 64×64 with the kernel of few rows at head dimension 128: 5 stages of 16 KiB, where the latter alone
+    /// has 6. So CTAs of both draw alike from a full HBM.
+    fn ring_of(&self, tiles: &[Tile]) -> Bytes {
+        let (device, shape) = (self.device, self.shape);
+        let (mut besides, mut ctas) = (0, u32::MAX);
+        for kernel in tiles.iter().map(|tile| tile::kernel(device, *tile, shape.head_dim, shape.dtype)) {
+            besides = besides.max(kernel.shared.0.saturating_sub(kernel.in_flight.0));
+            ctas = ctas.min(tile::resident(device, &kernel.cta()));
+        }
+        let share = device.shared_per_sm.0 / u64::from(ctas.max(1));
+        let share = share.saturating_sub(device.shared_reserved_per_cta.0).min(device.shared_per_cta.0);
+        let stage = shape.head_bytes() * u64::from(MIXED_TOKENS);
+        stage * (share.saturating_sub(besides) / stage.0.max(1)).clamp(1, MOST_STAGES)
     }
 
     /// Whether packs of a tile run on the kernel of few rows; the device may have none.
@@ -69,7 +112,7 @@ impl CostModel<'_> {
     /// The tile whose kernel computes packs of a tile that take `heads` heads a CTA.
     pub(super) fn compiled(&self, tile: Tile, heads: u32, on: RunsOn) -> Tile {
         match on {
-            RunsOn::Tiles { mixed: true, .. } if heads == 1 => Tile { n: MIXED_TOKENS, ..tile },
+            RunsOn::Tiles { ring: Some(_), .. } if heads == 1 => Tile { n: MIXED_TOKENS, ..tile },
             RunsOn::Tiles { few: true, .. } if heads > 1 => FEW_ROWS,
             RunsOn::Tiles { .. } => {
                 // A kernel that takes several heads side by side is not for one, which the next n takes, whose warps share
@@ -102,6 +145,38 @@ impl CostModel<'_> {
             chain: of.chain,
             sm_step: None,
             ..own
+        }
+    }
+}
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use kernels::{Arch, Dtype, KernelSpec};
+
+    use super::*;
+    use crate::workload::AttentionShape;
+
+    #[test]
+    fn the_ring_of_several_tiles_is_that_of_their_kernel() {
+        let device = crate::hw::find("h200-sxm").unwrap();
+        for head_dim in [64, 128] {
+            let shape = AttentionShape { head_dim, ..AttentionShape::default() };
+            let model = CostModel { device, shape: &shape };
+            for tiles in [&[(64, 64), (8, 16)][..], &[(64, 64), (16, 16)], &[(16, 64), (8, 16)], &[(32, 64), (16, 16)]]
+            {
+                let of_kernel: Vec<kernels::Tile> = tiles.iter().map(|(m, n)| kernels::Tile { m: *m, n: *n }).collect();
+                let spec = KernelSpec::new(&of_kernel, head_dim, Dtype::F16, true, false);
+                let stages = u64::from(spec.stages_on(&Arch::SM_90A).unwrap());
+                let tiles: Vec<Tile> = tiles.iter().map(|(m, n)| Tile { m: *m, n: *n }).collect();
+                let stage = (shape.head_bytes() * u64::from(MIXED_TOKENS)).as_f64();
+                let ring = stages as f64 * stage;
+                let off = ring - model.ring_of(&tiles).as_f64();
+                // Rows of Q may be those of one tile, and weights that pass through shared memory of another.
+                assert!(
+                    (-stage..=0.0).contains(&off),
+                    "{tiles:?} at head dimension {head_dim}: {off} of {stages} stages"
+                );
+            }
         }
     }
 }

@@ -20,9 +20,6 @@ const ROUNDS_LESS: u32 = 2;
 /// turns at HBM, and what they write waits there too. Where only a warp merges each query, to be wrong costs more, and it is nearer.
 const MAY_BE_LAST: f64 = 0.7;
 const ABOUT_LAST: f64 = 0.95;
-/// Until CTAs see that a query is complete, in trips to L2.
-const SEEN: f64 = 1.0;
-
 /// Which queries are watched.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
@@ -70,13 +67,14 @@ impl Watched {
         self.of_query.get(query.at()).copied().unwrap_or(false)
     }
 
-    /// The merge of a query of so many partials, from the end of the last task on.
+    /// The merge of a query of so many partials, from the end of the last task on. Such tasks count no partials, but all are
+    /// given the time for it ([`CostModel::worker_epilogue`]): it is what passes here until others see what the last one wrote.
     pub(super) fn merge(&self, model: &CostModel<'_>, partials: u32) -> Option<MainLoop> {
         let kernel = model.device.merge_kernel?;
         let rounds = model.rounds_of_watchers(&kernel, partials, self.warps) * self.turns.max(1);
         let groups = model.shape.group().div_ceil(kernel.heads.max(1)).max(1);
         let parts = groups < self.warps && kernel.worker_trips(partials, model.shape.head_dim) > 1;
-        Some(model.merge_in_trips(partials, SEEN + f64::from(rounds) + if parts { JOINED_PARTS } else { 0.0 }))
+        Some(model.merge_in_trips(partials, f64::from(rounds) + if parts { JOINED_PARTS } else { 0.0 }))
     }
 }
 
