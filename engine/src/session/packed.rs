@@ -119,6 +119,11 @@ const SUBTREES_GAIN: f64 = 0.98;
 /// of, long tasks with many partials, cohorts have 7 to 11 % too little.
 const ONE_HEAD_GAIN: f64 = 0.98;
 
+/// Times this near to the least are alike, and of such packs those with the fewest partials are taken: of 351 plans of 38 batches
+/// on an H200 the priced ones err by 2.5 %, and the more partials the less is it that they give too much. On these batches the
+/// plan that is taken is 1.2 % longer than the best one either way, but 4 % at worst where it was 5.
+const ALIKE: f64 = 1.005;
+
 /// The part of the time of a scheduler's closed form that other packs may take.
 fn gain(packing: &Packing, block_size: u32) -> f64 {
     if packing.packs.iter().all(|pack| pack.is_subtree(block_size)) {
@@ -159,8 +164,11 @@ pub(crate) fn shortest(
         packings.iter().map(|packing| Candidate::of(input, packing, &choice)).collect::<Result<_>>()?;
     let block_size = input.batch.shape.block_size;
     let most = |at: usize| gaining(candidates[0].time, &packings[at], block_size);
-    let others = (1..candidates.len()).filter(|at| candidates[*at].time <= most(*at));
-    let chosen = others.min_by_key(|at| candidates[*at].time).unwrap_or(0);
+    let others: Vec<usize> = (1..candidates.len()).filter(|at| candidates[*at].time <= most(*at)).collect();
+    let least = others.iter().map(|at| candidates[*at].time).min().unwrap_or(candidates[0].time);
+    let is_alike = |at: &usize| candidates[*at].time.as_f64() <= ALIKE * least.as_f64();
+    let chosen = others.into_iter().filter(is_alike).min_by_key(|at| (candidates[*at].partials, candidates[*at].time));
+    let chosen = chosen.unwrap_or(0);
     let mut packing = packings.swap_remove(chosen);
     if input.explain {
         packing.decisions.records.insert(0, explain(&candidates, chosen, gain(&packing, block_size)));
