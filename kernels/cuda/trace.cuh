@@ -100,12 +100,16 @@ struct TraceSpan {
 #endif
     }
 
-    // Begins when the last of the spans of so many warps from this one on has.
-    __device__ __forceinline__ void begin_as_last(u32 warps) {
+    // What a merge waits for is there. The cycle counter alone: all wait for a merge in the end, and would for the timer.
+    __device__ __forceinline__ void waited() { first_tile(); }
+
+    // Has waited as long as the one of so many warps from this one on that has waited longest.
+    __device__ __forceinline__ void waited_as_last(u32 warps) {
 #if PS_TRACE
 #pragma unroll 1
         for (u32 i = 1; i < warps; ++i) {
-            if ((&at)[i].begin_clock > at.begin_clock) at = (&at)[i];
+            const u32 other = (&at)[i].first_clock;
+            if ((int)(other - at.first_clock) > 0) at.first_clock = other;
         }
 #endif
     }

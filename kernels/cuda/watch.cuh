@@ -12,7 +12,7 @@
 
 #if PS_FUSED && !PS_BESIDE
 // Until a partial that a row lacks is there, or nearly: its LSE is written last. That alone is asked for, as what waits takes from
-// the work of others. In a trace a merge begins as the last wait ends.
+// the work of others. In a trace a merge is from the end of the last wait on.
 struct UntilWritten {
     static constexpr bool kWaits = true;
     TraceSpan& span;
@@ -20,7 +20,7 @@ struct UntilWritten {
     __device__ __forceinline__ void operator()(const MergeTarget& to, const RowPartials& row, u32 missing) const {
         const float* lse = to.part_lse + (u64)(row.first + missing) * to.q_heads + row.head;
         while (__float_as_uint(load_float_l2_if(0.0f, lse, true)) == kNotThere) __nanosleep(64);
-        span.begin();
+        span.waited();
     }
 };
 
@@ -94,7 +94,7 @@ __device__ PS_WATCH void watch(const DecodeParams& p, SharedMemory& shared) {
         if (warps > 1) sync_threads(1, kConsumers);
 #if PS_TRACE
         if (nth == 0 && span.mine()) {
-            span.begin_as_last(warps);
+            span.waited_as_last(warps);
             span.keep(p.trace, p.trace_capacity, p.watch_trace + unit, kMergeTask, unit);
         }
         // The times of all have been read.
