@@ -20,6 +20,7 @@ const ROUNDS_LESS: u32 = 2;
 /// turns at HBM, and what they write waits there too. Where only a warp merges each query, to be wrong costs more, and it is nearer.
 const MAY_BE_LAST: f64 = 0.7;
 const ABOUT_LAST: f64 = 0.95;
+
 /// Which queries are watched.
 #[derive(Debug, Default)]
 pub(super) struct Watched {

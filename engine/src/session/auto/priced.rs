@@ -21,7 +21,7 @@ use crate::pack::{self, Moved, Pack, PackInput, Packing};
 use crate::plan::{LaunchPlan, Strategy};
 use crate::session::PlanOptions;
 use crate::session::auto::{FEW_CTAS, LAST, Pair, TRIED, WORTH, Way, Ways, near, pairs, schedulers};
-use crate::session::packed::{Asked, Packed, gaining};
+use crate::session::packed::{Asked, Packed, Taken, gaining};
 use crate::tile::TileRule;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Batch, PartialForm, PrefixTree};
@@ -55,8 +55,8 @@ struct Found {
     verdict: Verdict,
     /// What the first packing takes, once it was priced: that or more.
     first: Option<Nanos>,
-    /// What another takes that is taken instead.
-    other: Option<Nanos>,
+    /// Another that is taken instead.
+    other: Option<Taken>,
 }
 
 impl Found {
@@ -64,12 +64,16 @@ impl Found {
         self.verdict = self.verdict.max(verdict);
     }
 
-    /// Its packs of before, if any, take longer than `time`, and the others must gain on what would be taken up to `worth`.
-    fn takes(&mut self, time: Nanos, worth: Nanos) {
-        match self.first {
-            Some(_) => self.other = Some(time),
-            None => self.first = Some(time.min(worth)),
+    /// Takes a run of other packs in place of those of before, if any, unless these take as long with fewer partials; says
+    /// whether it does. The others must gain on what would be taken up to `worth`.
+    fn takes(&mut self, run: Taken, worth: Nanos) -> bool {
+        if self.first.is_none() {
+            self.first = Some(run.time().min(worth));
+            return true;
         }
+        let replaces = self.other.as_mut().is_none_or(|other| other.replace(run));
+        self.other.get_or_insert(run);
+        replaces
     }
 
     /// A packing takes longer than is of use; of the first, all that is known is that it takes more than `latest`.
@@ -81,7 +85,7 @@ impl Found {
     /// What packs may take; `None` for the first.
     fn most(&self, packed: &Packed<'_>) -> Option<Nanos> {
         let most = gaining(self.first?, &packed.packing, packed.input.batch.shape.block_size);
-        Some(self.other.map_or(most, |other| most.min(other - Nanos(1))))
+        Some(self.other.map_or(most, |other| most.min(other.most())))
     }
 }
 
@@ -177,8 +181,8 @@ impl Ways {
                 continue;
             }
             // One launch is on one stream, whatever the strategy.
-            if let Some((_, time)) = launched.iter().find(|(launches, _)| *launches == plan.launches) {
-                self.is_as_another(packed, &pairs[at], &mut found[at], *time);
+            if let Some((_, run)) = launched.iter().find(|(launches, _)| *launches == plan.launches) {
+                self.is_as_another(packed, &pairs[at], &mut found[at], *run);
                 continue;
             }
             let alike = alike.get_or_insert_with(|| Alike::of(&plan, tree, packed.input.device));
@@ -186,16 +190,18 @@ impl Ways {
             let taken = self.is_first(&pairs[at]);
             let latest = if taken { LAST } else { self.latest() };
             let most = found[at].most(packed).unwrap_or(LAST).min(latest);
-            let time = match price(packed, &mut plan, alike, (most, latest)) {
+            let run = match price(packed, &mut plan, alike, (most, latest)) {
                 Priced::Time(time) => {
-                    found[at].takes(time, self.worth_to_all());
-                    if taken || time < self.worth() {
-                        best = Some(plan.clone());
-                        self.first = Some((pairs[at].clone(), time));
+                    let run = Taken::new(time, plan.merge.max_partials());
+                    if found[at].takes(run, self.worth_to_all()) {
+                        if taken || time < self.worth() {
+                            best = Some(plan.clone());
+                            self.first = Some((pairs[at].clone(), time));
+                        }
+                        self.time(time, &pairs[at], &plan);
+                        found[at].is(Verdict::Timed);
                     }
-                    self.time(time, &pairs[at], &plan);
-                    found[at].is(Verdict::Timed);
-                    Some(time)
+                    Some(run)
                 }
                 Priced::Slower => {
                     found[at].falls_behind(latest);
@@ -208,19 +214,20 @@ impl Ways {
                     break;
                 }
             };
-            launched.push((plan.launches.clone(), time));
+            launched.push((plan.launches.clone(), run));
         }
         Ok(best)
     }
 
     /// Notes that packs launch the same under another strategy, which has a time where they are of use to it.
-    fn is_as_another(&mut self, packed: &Packed<'_>, pair: &Pair, found: &mut Found, time: Option<Nanos>) {
-        match time {
-            Some(time) if found.most(packed).is_none_or(|most| time <= most) => {
-                // What it had by other packs is not what it would take now.
-                self.timed.retain(|way| way.pair != *pair);
-                found.verdict = Verdict::Same;
-                found.takes(time, self.worth_to_all());
+    fn is_as_another(&mut self, packed: &Packed<'_>, pair: &Pair, found: &mut Found, run: Option<Taken>) {
+        match run {
+            Some(run) if found.most(packed).is_none_or(|most| run.time() <= most) => {
+                if found.takes(run, self.worth_to_all()) {
+                    // What it had by other packs is not what it would take now.
+                    self.timed.retain(|way| way.pair != *pair);
+                    found.verdict = Verdict::Same;
+                }
             }
             Some(_) => {}
             None => {
