@@ -252,3 +252,37 @@ fn windows(plan: &LaunchPlan, spans: &[Span]) -> Vec<KernelWindow> {
     }
     kernels
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pack;
+    use crate::pack::testing::with_input;
+    use crate::plan::{PlanChoice, Strategy, build};
+    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+
+    #[test]
+    fn a_merge_that_waited_is_shown_from_the_end_of_its_wait_on() {
+        let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
+        let batch = parse_tree("1,10_4096,416", shape).unwrap().build().unwrap();
+        let scheduler = pack::find("pat").unwrap();
+        let choice =
+            PlanChoice { scheduler: "pat", strategy: Strategy::Fused, rule: scheduler.tile_rule(), explain: false };
+        let plan = with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
+            build(input, &scheduler.pack(input).unwrap(), &choice).unwrap()
+        });
+        // At 1.7 GHz: 2 µs of waiting and 2 of merging.
+        let mut record = TraceRecord::default();
+        (record.task, record.begin_ns, record.end_ns) = (TraceRecord::MERGE, 1_001_000, 1_005_000);
+        (record.begin_clock, record.first_tile_clock, record.end_clock) = (10_000, 13_400, 16_800);
+        record.main_done_clock = record.begin_clock;
+        let pairs = record.readings().map(|reading| Pair { sm: 0, reading });
+        let fit = ClockFit::new(&pairs, 1_000_000, 32.0).unwrap();
+        let merges = watched_merges(&plan, &[3], &[&record], &fit).unwrap();
+        let span = merges[0].1;
+        let near = |time: Nanos, ns: f64| assert!((time.as_f64() - ns).abs() < 40.0, "{time:?}, not {ns}");
+        near(span.begin, 3_000.0);
+        near(span.end, 5_000.0);
+        assert_eq!((span.role, span.first_tile, span.loop_end), (CtaRole::Merge, span.begin, span.begin));
+    }
+}

@@ -21,8 +21,8 @@
 //!
 //! **Runs.** T sees one kind of CTA at a time. So the cuts of least T of both are planned too, and priced by cohorts as runs
 //! under the strategy ([`Scheduler::packings`]): one that gains a twentieth there goes before the one of least T, and one of
-//! whole subtrees alone, which merges nothing, where it gains a fiftieth. With one KV head for 16 query heads that makes
-//! configuration 1 a third shorter on an H200, 16.6 µs instead of 24.2.
+//! whole subtrees alone, which merges nothing, where it gains a fiftieth. Of runs that take alike the one with the fewest partials
+//! is taken. With one KV head for 16 query heads that makes configuration 1 a third shorter on an H200, 16.6 µs instead of 24.2.
 //!
 //! **Shared merges.** Where all CTAs are on the GPU at once, those without a task share the merges of queries with many partials
 //! (`kernels/src/watch.rs`), so it does not matter what arrives last, and leaves may be shorter than what is above them. Of each
