@@ -100,10 +100,10 @@ struct TraceSpan {
 #endif
     }
 
-    // What a merge waits for is there. The cycle counter alone: all wait for a merge in the end, and would for the timer.
+    // What a merge waits for is there. Only the cycle counter is read: the timer takes 100 ns, and the run ends with merges.
     __device__ __forceinline__ void waited() { first_tile(); }
 
-    // Has waited as long as the one of so many warps from this one on that has waited longest.
+    // Takes over the end of the last wait among so many warps from this one on.
     __device__ __forceinline__ void waited_as_last(u32 warps) {
 #if PS_TRACE
 #pragma unroll 1

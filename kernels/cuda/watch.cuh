@@ -12,7 +12,7 @@
 
 #if PS_FUSED && !PS_BESIDE
 // Until a partial that a row lacks is there, or nearly: its LSE is written last. That alone is asked for, as what waits takes from
-// the work of others. In a trace a merge is from the end of the last wait on.
+// the work of others. In a trace a merge lasts from the end of its last wait.
 struct UntilWritten {
     static constexpr bool kWaits = true;
     TraceSpan& span;

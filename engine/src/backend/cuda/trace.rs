@@ -120,7 +120,7 @@ fn watched_merges(
         let query = *watched.get((record.kv_head / heads) as usize)?;
         let work = plan.decode_work(launch, *last_of.get(query as usize)?, record.kv_head % heads)?;
         let cta = plan.cta_of(launch, Work::Decode(work))?;
-        // It waits for partials at first, and merges from the end of that on.
+        // Its first tile is the end of its last wait for partials: before that nothing is merged.
         let span = span_of(record, (CtaRole::Merge, 0, cta), fit);
         Some(((0, u32::MAX - record.kv_head), Span { begin: span.first_tile, loop_end: span.first_tile, ..span }))
     };

@@ -66,7 +66,7 @@ impl CostModel<'_> {
         let side_by_side = together.is_some();
         let few = together.is_some_and(|pack| self.takes_few_rows(plan, plan.pack(*pack).tile));
         let is_mixed = self.device.heads_side_by_side && plan.is_mixed(launch);
-        // Which tiles it has follows from that it has several.
+        // The tiles of its kernel depend on there being several.
         let of_several = RunsOn::Tiles { ring: Some(Bytes(0)), side_by_side, few };
         let ring = is_mixed.then(|| self.ring_of(&self.tiles_of(plan, launch, of_several)));
         RunsOn::Tiles { ring, side_by_side, few }
@@ -84,8 +84,8 @@ impl CostModel<'_> {
         tiles
     }
 
-    /// The ring of a persistent kernel of several tiles: stages of [`MIXED_TOKENS`], as many as fit beside what the largest tile
-    /// needs besides, where as many CTAs share an SM as of each of their kernels.
+    /// The ring of a persistent kernel of several tiles: stages of [`MIXED_TOKENS`], as many as fit in a CTA's share of the
+    /// shared memory, less what the largest tile needs for other things. As many CTAs share an SM as of each tile's own kernel.
     ///
     /// Worked number, H200, 64×64 with the kernel of few rows at head dimension 128: 5 stages of 16 KiB, where the latter alone
     /// has 6. So CTAs of both draw alike from a full HBM.
