@@ -66,17 +66,15 @@ impl CostModel<'_> {
         let side_by_side = together.is_some();
         let few = together.is_some_and(|pack| self.takes_few_rows(plan, plan.pack(*pack).tile));
         let is_mixed = self.device.heads_side_by_side && plan.is_mixed(launch);
-        // The tiles of its kernel depend on there being several.
-        let of_several = RunsOn::Tiles { ring: Some(Bytes(0)), side_by_side, few };
-        let ring = is_mixed.then(|| self.ring_of(&self.tiles_of(plan, launch, of_several)));
+        let ring = is_mixed.then(|| self.ring_of(&self.tiles_of_several(plan, launch, few)));
         RunsOn::Tiles { ring, side_by_side, few }
     }
 
-    /// The tiles of the kernels for the packs of a launch.
-    fn tiles_of(&self, plan: &LaunchPlan, launch: &Launch, on: RunsOn) -> Vec<Tile> {
+    /// The tiles of a persistent kernel of several, for the packs of a launch.
+    fn tiles_of_several(&self, plan: &LaunchPlan, launch: &Launch, few: bool) -> Vec<Tile> {
         let mut tiles = Vec::new();
         for pack in plan.packs_of(launch) {
-            let tile = self.compiled(plan.pack(*pack).tile, plan.run_of_heads(launch, *pack), on);
+            let tile = self.compiled_with_others(plan.pack(*pack).tile, plan.run_of_heads(launch, *pack), few);
             if !tiles.contains(&tile) {
                 tiles.push(tile);
             }
@@ -112,7 +110,7 @@ impl CostModel<'_> {
     /// The tile whose kernel computes packs of a tile that take `heads` heads a CTA.
     pub(super) fn compiled(&self, tile: Tile, heads: u32, on: RunsOn) -> Tile {
         match on {
-            RunsOn::Tiles { ring: Some(_), .. } if heads == 1 => Tile { n: MIXED_TOKENS, ..tile },
+            RunsOn::Tiles { ring: Some(_), few, .. } => self.compiled_with_others(tile, heads, few),
             RunsOn::Tiles { few: true, .. } if heads > 1 => FEW_ROWS,
             RunsOn::Tiles { .. } => {
                 // A kernel that takes several heads side by side is not for one, which the next n takes, whose warps share
@@ -122,6 +120,15 @@ impl CostModel<'_> {
                 tile::compiled(self.device, tile, self.shape.head_dim)
             }
             RunsOn::Lean | RunsOn::Prefill { .. } => tile,
+        }
+    }
+
+    /// The same in a persistent kernel of several tiles.
+    fn compiled_with_others(&self, tile: Tile, heads: u32, few: bool) -> Tile {
+        match heads {
+            1 => Tile { n: MIXED_TOKENS, ..tile },
+            2.. if few => FEW_ROWS,
+            _ => tile::compiled(self.device, tile, self.shape.head_dim),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::pack::{self, Moved, Pack, PackInput, Packing};
 use crate::plan::{LaunchPlan, Strategy};
 use crate::session::PlanOptions;
 use crate::session::auto::{FEW_CTAS, LAST, Pair, TRIED, WORTH, Way, Ways, near, pairs, schedulers};
-use crate::session::packed::{Asked, Packed, Taken, gaining};
+use crate::session::packed::{Asked, Packed, Run, Taken, gaining};
 use crate::tile::TileRule;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Batch, PartialForm, PrefixTree};
@@ -55,8 +55,8 @@ struct Found {
     verdict: Verdict,
     /// What the first packing takes, once it was priced: that or more.
     first: Option<Nanos>,
-    /// Another that is taken instead.
-    other: Option<Taken>,
+    /// Another that is taken instead, if any.
+    other: Taken,
 }
 
 impl Found {
@@ -66,14 +66,12 @@ impl Found {
 
     /// Takes a run of other packs in place of those of before, if any, unless these take as long with fewer partials; says
     /// whether it does. The others must gain on what would be taken up to `worth`.
-    fn takes(&mut self, run: Taken, worth: Nanos) -> bool {
+    fn takes(&mut self, run: Run, worth: Nanos) -> bool {
         if self.first.is_none() {
-            self.first = Some(run.time().min(worth));
+            self.first = Some(run.time.min(worth));
             return true;
         }
-        let replaces = self.other.as_mut().is_none_or(|other| other.replace(run));
-        self.other.get_or_insert(run);
-        replaces
+        self.other.takes(run)
     }
 
     /// A packing takes longer than is of use; of the first, all that is known is that it takes more than `latest`.
@@ -85,7 +83,7 @@ impl Found {
     /// What packs may take; `None` for the first.
     fn most(&self, packed: &Packed<'_>) -> Option<Nanos> {
         let most = gaining(self.first?, &packed.packing, packed.input.batch.shape.block_size);
-        Some(self.other.map_or(most, |other| most.min(other.most())))
+        Some(self.other.most().map_or(most, |other| most.min(other)))
     }
 }
 
@@ -192,7 +190,7 @@ impl Ways {
             let most = found[at].most(packed).unwrap_or(LAST).min(latest);
             let run = match price(packed, &mut plan, alike, (most, latest)) {
                 Priced::Time(time) => {
-                    let run = Taken::new(time, plan.merge.max_partials());
+                    let run = Run { time, partials: plan.merge.max_partials() };
                     if found[at].takes(run, self.worth_to_all()) {
                         if taken || time < self.worth() {
                             best = Some(plan.clone());
@@ -220,9 +218,9 @@ impl Ways {
     }
 
     /// Notes that packs launch the same under another strategy, which has a time where they are of use to it.
-    fn is_as_another(&mut self, packed: &Packed<'_>, pair: &Pair, found: &mut Found, run: Option<Taken>) {
+    fn is_as_another(&mut self, packed: &Packed<'_>, pair: &Pair, found: &mut Found, run: Option<Run>) {
         match run {
-            Some(run) if found.most(packed).is_none_or(|most| run.time() <= most) => {
+            Some(run) if found.most(packed).is_none_or(|most| run.time <= most) => {
                 if found.takes(run, self.worth_to_all()) {
                     // What it had by other packs is not what it would take now.
                     self.timed.retain(|way| way.pair != *pair);
