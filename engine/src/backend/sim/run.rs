@@ -6,7 +6,6 @@ mod merging;
 pub(super) mod order;
 mod workers;
 
-use crate::backend::sim::run::order::Until;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -17,6 +16,8 @@ use crate::backend::sim::dispatch::{Sms, TicketDesk};
 use crate::backend::sim::fits::{self, Come};
 use crate::backend::sim::l2::L2;
 use crate::backend::sim::memory::{Fluid, Pace};
+use crate::backend::sim::run::merging::Arrival;
+use crate::backend::sim::run::order::Until;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::backend::sim::series::Series;
 use crate::backend::sim::sight::Sight;
@@ -123,8 +124,8 @@ pub(super) struct Simulation<'a> {
     written: Vec<f64>,
     /// What the rows of each pack see.
     sight: Vec<Sight>,
-    /// Whether queries of a pack have other partials too.
-    arrives: Vec<bool>,
+    /// How the partials of each pack are seen.
+    arrivals: Vec<Arrival>,
     /// [`Self::through`] when each (pack, KV head) was written, and the pack of each slot.
     stored: Vec<f64>,
     pack_of_slot: Vec<PackIdx>,
@@ -149,6 +150,7 @@ impl<'a> Simulation<'a> {
         } else {
             Vec::new()
         };
+        let watched = Watched::of(plan, &model);
         let mut simulation = Self {
             plan,
             model,
@@ -169,11 +171,11 @@ impl<'a> Simulation<'a> {
             merged,
             written: written(plan),
             sight: (0..plan.packs.len()).map(|at| Sight::of(plan, tree, PackIdx::from(at))).collect(),
-            arrives: merging::arrives(plan),
+            arrivals: Arrival::of_packs(plan, &watched),
             stored: vec![0.0; plan.packs.len() * heads],
             pack_of_slot: plan.packs_of_slots(),
             arrived: vec![0.0; missing.len()],
-            watched: Watched::of(plan, &model),
+            watched,
             widest: Vec::new(),
             missing,
             outcome: Outcome {

@@ -6,6 +6,7 @@
 //! programmatic     ready when all CTAs of the launch before it on its stream are placed
 //! ```
 
+use super::merging::Arrival;
 use super::{Event, Simulation};
 use crate::backend::sim::cost::MainLoop;
 use crate::backend::sim::memory::Pace;
@@ -142,7 +143,9 @@ impl Simulation<'_> {
         let on = self.runs_on[span.launch as usize];
         let cta = self.model.cta(self.plan.pack(decode.pack), decode.kv_heads, launch.order, on);
         let end = if launch.kind.is_persistent() {
-            self.model.worker_epilogue(written, self.arrives[decode.pack.at()])
+            let arrival = self.arrivals[decode.pack.at()];
+            let counting = if arrival == Arrival::Counted { self.model.counting(self.busy(span.launch)) } else { 0.0 };
+            self.model.worker_epilogue(written, arrival != Arrival::Alone) + counting
         } else {
             self.model.epilogue(written)
         };

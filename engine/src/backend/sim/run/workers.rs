@@ -40,6 +40,13 @@ impl Simulation<'_> {
         pack.tokens.0 <= 2 * u64::from(pack.tile.n)
     }
 
+    /// The part of the lanes that have work yet: with nothing left to take they fall idle while the last of them merge.
+    pub(super) fn busy(&self, launch: u32) -> f64 {
+        let progress = &self.progress[launch as usize];
+        let left = progress.ctas.len() as u32 - progress.taken;
+        (f64::from(left) / f64::from(progress.lanes)).min(1.0)
+    }
+
     /// Counts the partials of a task in; gives the merging of the queries that are complete.
     pub(super) fn complete_partials(&mut self, span: &Span) -> Option<MainLoop> {
         let work = self.plan.decode_at(&self.plan.launches[span.launch as usize], span.cta);
@@ -76,10 +83,7 @@ impl Simulation<'_> {
         }
         let pack = self.plan.pack(work.pack);
         let tile = self.model.compiled(pack.tile, pack.heads, self.runs_on[span.launch as usize]);
-        // With nothing left to take, lanes fall idle while the last of them merge.
-        let progress = &self.progress[span.launch as usize];
-        let left = progress.ctas.len() as u32 - progress.taken;
-        let busy = (f64::from(left) / f64::from(progress.lanes)).min(1.0);
+        let busy = self.busy(span.launch);
         let merge = |merged: &[u32], cta, hit| self.model.inline_merge(merged, cta, (hit, busy));
         let own = (!merged.is_empty()).then(|| merge(&merged, (tile, work.kv_heads), hits / merged.len() as f64));
         let by_wider = later.map(|(wider, partials)| {
@@ -87,7 +91,7 @@ impl Simulation<'_> {
             merge(&vec![partials; (pack.queries_len * heads) as usize], (pack.tile, heads), 1.0)
         });
         // While there are tasks, their merges take nothing from the worker.
-        let by_watchers = (watched > 0 && left == 0).then(|| self.watched.merge(&self.model, watched)).flatten();
+        let by_watchers = (watched > 0 && busy <= 0.0).then(|| self.watched.merge(&self.model, watched)).flatten();
         own.into_iter().chain(by_wider).chain(by_watchers).max_by(|a, b| a.time.total_cmp(&b.time))
     }
 }
