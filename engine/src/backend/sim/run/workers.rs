@@ -40,7 +40,7 @@ impl Simulation<'_> {
         pack.tokens.0 <= 2 * u64::from(pack.tile.n)
     }
 
-    /// The part of the lanes that have work yet: with nothing left to take they fall idle while the last of them merge.
+    /// The part of the lanes for which tasks are left: when there are none, lanes fall idle while the last of them merge.
     pub(super) fn busy(&self, launch: u32) -> f64 {
         let progress = &self.progress[launch as usize];
         let left = progress.ctas.len() as u32 - progress.taken;
