@@ -10,6 +10,8 @@ mod numbering;
 mod placement;
 mod prefill;
 mod queue;
+#[cfg(test)]
+pub(crate) mod testing;
 mod types;
 
 pub use crate::pack::CtaOrder;

@@ -281,10 +281,9 @@ fn nodes_of<'a>(input: &PackInput<'a>, pack: &PlannedPack) -> impl Iterator<Item
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack;
-    use crate::pack::testing::with_input;
-    use crate::plan::{LaunchPlan, PlanChoice, Strategy, build};
-    use crate::workload::{AttentionShape, BatchSpec, NodeSpec, PrefixTree, parse_tree};
+    use crate::plan::LaunchPlan;
+    use crate::plan::testing::with_fused_plan;
+    use crate::workload::{AttentionShape, BatchSpec, NodeSpec, parse_tree};
 
     /// The fused plan of a tree with so many nodes on each level, of so many tokens each, at 32/8 on an H200.
     fn planned<T>(levels: &[(u32, u64)], name: &str, run: impl FnOnce(&PackInput<'_>, &LaunchPlan) -> T) -> T {
@@ -294,22 +293,7 @@ mod tests {
             children = vec![NodeSpec { tokens: *tokens, repeat, requests: None, children }];
         }
         let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..Default::default() };
-        planned_of(&BatchSpec { roots: children, ..BatchSpec::empty(shape) }, name, run)
-    }
-
-    fn planned_of<T>(spec: &BatchSpec, name: &str, run: impl FnOnce(&PackInput<'_>, &LaunchPlan) -> T) -> T {
-        let batch = spec.build().unwrap();
-        let scheduler = pack::schedulers().iter().find(|scheduler| scheduler.name() == name).unwrap();
-        let choice = PlanChoice {
-            scheduler: scheduler.name(),
-            strategy: Strategy::Fused,
-            rule: scheduler.tile_rule(),
-            explain: true,
-        };
-        with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
-            let plan = build(input, &scheduler.pack(input).unwrap(), &choice).unwrap();
-            run(input, &plan)
-        })
+        with_fused_plan(&BatchSpec { roots: children, ..BatchSpec::empty(shape) }, (name, "h200-sxm"), run)
     }
 
     const SHARED_THEN_LEAVES: [(u32, u64); 3] = [(1, 512), (8, 512), (512, 256)];
@@ -367,7 +351,7 @@ mod tests {
         let mut children = vec![NodeSpec { repeat: 255, ..NodeSpec::leaf(128) }];
         children.push(NodeSpec::leaf(16_384));
         let roots = vec![NodeSpec { children, ..NodeSpec::leaf(2048) }];
-        planned_of(&BatchSpec { roots, ..BatchSpec::empty(shape) }, "pat", |input, plan| {
+        with_fused_plan(&BatchSpec { roots, ..BatchSpec::empty(shape) }, ("pat", "h200-sxm"), |input, plan| {
             let mut leaves = plan.order.iter().map(|pack| plan.pack(*pack)).filter(|pack| ends_requests(input, pack));
             let longest = plan.packs.iter().map(|pack| pack.tokens).max();
             assert_eq!(leaves.next().map(|pack| pack.tokens), longest);
@@ -379,7 +363,7 @@ mod tests {
     fn in_a_short_queue_each_kind_is_longest_first() {
         let shape = AttentionShape { query_heads: 28, kv_heads: 4, ..Default::default() };
         let spec = parse_tree("1,4,8,256_32,256,256,32", shape).unwrap();
-        planned_of(&spec, "pat", |input, plan| {
+        with_fused_plan(&spec, ("pat", "h200-sxm"), |input, plan| {
             let loads = loads(input, &plan.packs, true);
             assert!(is_short(input, &loads) && Mix::of(&loads).share > 0.0);
             for streams in [true, false] {

@@ -256,21 +256,14 @@ fn windows(plan: &LaunchPlan, spans: &[Span]) -> Vec<KernelWindow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack;
-    use crate::pack::testing::with_input;
-    use crate::plan::{PlanChoice, Strategy, build};
-    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+    use crate::plan::testing::with_fused_plan;
+    use crate::workload::{AttentionShape, parse_tree};
 
     #[test]
     fn a_merge_that_waited_is_shown_from_the_end_of_its_wait_on() {
         let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
-        let batch = parse_tree("1,10_4096,416", shape).unwrap().build().unwrap();
-        let scheduler = pack::find("pat").unwrap();
-        let choice =
-            PlanChoice { scheduler: "pat", strategy: Strategy::Fused, rule: scheduler.tile_rule(), explain: false };
-        let plan = with_input(&batch, &PrefixTree::of(&batch), ("h200-sxm", None), |input| {
-            build(input, &scheduler.pack(input).unwrap(), &choice).unwrap()
-        });
+        let spec = parse_tree("1,10_4096,416", shape).unwrap();
+        let plan = with_fused_plan(&spec, ("pat", "h200-sxm"), |_, plan| plan.clone());
         // At 1.7 GHz: 2 µs of waiting and 2 of merging.
         let mut record = TraceRecord::default();
         (record.task, record.begin_ns, record.end_ns) = (TraceRecord::MERGE, 1_001_000, 1_005_000);

@@ -52,24 +52,17 @@ pub(super) fn part<A: Borrow<Alike>>(
 mod tests {
     use super::*;
     use crate::hw::{Device, MarkedReads};
-    use crate::pack;
-    use crate::pack::testing::with_input;
-    use crate::plan::{PlanChoice, Strategy, build};
-    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+    use crate::plan::testing::with_fused_plan;
+    use crate::workload::{AttentionShape, parse_tree};
 
     /// [`part`] of what `pat` plans under `fused` of a tree at 32/8 on an H200 where so many times is much.
     fn of(tree: &str, read_again: f64) -> f64 {
         let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
-        let batch = parse_tree(tree, shape).unwrap().build().unwrap();
-        let tree = PrefixTree::of(&batch);
-        let pat = pack::schedulers().iter().find(|scheduler| scheduler.name() == "pat").unwrap();
-        let choice = PlanChoice { scheduler: "pat", strategy: Strategy::Fused, rule: pat.tile_rule(), explain: false };
-        with_input(&batch, &tree, ("h200-sxm", None), |input| {
-            let plan = build(input, &pat.pack(input).unwrap(), &choice).unwrap();
+        with_fused_plan(&parse_tree(tree, shape).unwrap(), ("pat", "h200-sxm"), |input, plan| {
             let marked_reads = input.device.marked_reads.map(|marks| MarkedReads { read_again, ..marks });
             let device = Device { marked_reads, ..input.device.clone() };
             let model = CostModel { device: &device, shape: &plan.shape };
-            part(&model, &plan, tree.unique_tokens(), || Alike::of(&plan, &tree, &device))
+            part(&model, plan, input.tree.unique_tokens(), || Alike::of(plan, input.tree, &device))
         })
     }
 

@@ -105,22 +105,15 @@ impl CostModel<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack;
-    use crate::pack::testing::with_input;
-    use crate::plan::{PlanChoice, Strategy, build};
-    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+    use crate::plan::testing::with_fused_plan;
+    use crate::workload::{AttentionShape, parse_tree};
 
     /// How many queries of a tree are watched under `pat`, and the most partials of one.
     fn watched(tree: &str, query_heads: u32, kv_heads: u32, device: &str) -> (usize, u32) {
         let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
-        let batch = parse_tree(tree, shape).unwrap().build().unwrap();
-        let scheduler = pack::find("pat").unwrap();
-        let choice =
-            PlanChoice { scheduler: "pat", strategy: Strategy::Fused, rule: scheduler.tile_rule(), explain: false };
-        with_input(&batch, &PrefixTree::of(&batch), (device, None), |input| {
-            let plan = build(input, &scheduler.pack(input).unwrap(), &choice).unwrap();
+        with_fused_plan(&parse_tree(tree, shape).unwrap(), ("pat", device), |input, plan| {
             let model = CostModel { device: input.device, shape: &plan.shape };
-            let watched = Watched::of(&plan, &model);
+            let watched = Watched::of(plan, &model);
             (watched.of_query.iter().filter(|watched| **watched).count(), plan.merge.max_partials())
         })
     }

@@ -1,4 +1,4 @@
-//! The main loops of merges, and which partials they find in L2.
+//! The main loops of merges, which partials they find in L2, and how these are seen.
 
 use std::ops::Range;
 
@@ -76,24 +76,17 @@ mod tests {
     use crate::backend::sim;
     use crate::cancel::Cancel;
     use crate::capture::{L2State, Span};
-    use crate::pack;
-    use crate::pack::testing::with_input;
-    use crate::plan::{CtaRole, PlanChoice, Strategy, build};
-    use crate::workload::{AttentionShape, PrefixTree, parse_tree};
+    use crate::plan::CtaRole;
+    use crate::plan::testing::with_fused_plan;
+    use crate::workload::{AttentionShape, parse_tree};
 
     /// Least time from the last tile to the end of a task of one request, ns, in the first half of a run and in its last 2 µs:
     /// of what `pat` plans under `fused` of a tree at 32/8 on an H200.
     fn least_ends(tree: &str) -> [u64; 2] {
         let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
         let spec = parse_tree(tree, shape).unwrap();
-        let batch = spec.build().unwrap();
-        let tree = PrefixTree::of(&batch);
-        let scheduler = pack::find("pat").unwrap();
-        let choice =
-            PlanChoice { scheduler: "pat", strategy: Strategy::Fused, rule: scheduler.tile_rule(), explain: false };
-        with_input(&batch, &tree, ("h200-sxm", None), |input| {
-            let plan = build(input, &scheduler.pack(input).unwrap(), &choice).unwrap();
-            let run = sim::run(&spec, &plan, &tree, input.device, L2State::Cold, "", &Cancel::default()).unwrap();
+        with_fused_plan(&spec, ("pat", "h200-sxm"), |input, plan| {
+            let run = sim::run(&spec, plan, input.tree, input.device, L2State::Cold, "", &Cancel::default()).unwrap();
             let end = run.times.makespans[0].0;
             let is_leaf = |span: &Span| {
                 let work = plan.decode_at(&plan.launches[span.launch as usize], span.cta);
