@@ -290,6 +290,10 @@ impl Lowering<'_> {
     }
 
     /// Adds a pack's blocks to the list, and tells where they begin.
+    ///
+    /// Packs of the same KV read it in the same order and mostly at the same time, so that HBM is asked for it once. Where each
+    /// begins at a place of its own, L2 has lost by then what the others read: with four packs a quarter apart configuration 7
+    /// of PAT at 32/8 reads 682 MB in place of 618 and takes 11 % longer, and four trees 4 to 30 % (H200).
     fn blocks_of(&mut self, index: PackIdx) -> Result<u32> {
         let (plan, pack) = (self.plan, self.plan.pack(index));
         let Some(first) = plan.queries_of(index).first() else {
