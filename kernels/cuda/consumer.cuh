@@ -17,6 +17,7 @@ struct Consumer {
         : p(params), shared(memory) {
         if ((threadIdx.x & 31) == 0) {
             memory.scratch.tasks[threadIdx.x >> 5].list = 0;
+            if constexpr (kDouble) memory.scratch.tasks[kWarps + (threadIdx.x >> 5)].list = 0;
             memory.scratch.query_parity[threadIdx.x >> 5] = 0;
         }
         __syncwarp();
@@ -135,7 +136,7 @@ struct Consumer {
         masks.advance();
         u32 stage = wait_tensor_stage();
         span.first_tile();
-        warpgroup_begin_scores(s, queries, stage);
+        warpgroup_begin_scores<S::kM>(s, queries, stage);
         warpgroup_wait<0>();
         release_read_stage(cursor.stage);
         cursor.advance();
@@ -146,7 +147,7 @@ struct Consumer {
         for (; tokens > S::kTokens; tokens -= S::kTokens) {
             const u32 k_stage = cursor.stage;
             masks.advance();
-            warpgroup_begin_scores(s, queries, wait_tensor_stage());
+            warpgroup_begin_scores<S::kM>(s, queries, wait_tensor_stage());
             cursor.advance();
             stage = wait_tensor_stage();
             masks.clear_gaps(stage, 1);
@@ -170,6 +171,71 @@ struct Consumer {
         warpgroup_wait<0>();
         release_read_stage(cursor.stage);
         cursor.advance();
+    }
+
+    // The same of 128 rows, in two blocks of 64 with the same K and V. While PV of a block runs, the softmax of the other one does.
+    // V of a tile comes behind its K.
+    //
+    //   tensor cores   QK 0a              QK 0b  PV 0a            QK 1a  PV 0b            QK 1b  PV 1a
+    //   warps                 softmax 0a               softmax 0b              softmax 1a
+    template <class S>
+    __device__ __forceinline__ void double_tiles(RowState<S>& a, RowState<S>& b, u32 tokens, TraceSpan& span) {
+        const u32 rows_a = smem_address(shared.queries), rows_b = rows_a + 64 * 128;
+        // Ordinary copies brought Q; each thread has seen all of them.
+        fence_async_proxy();
+        sync_threads(1, kConsumers);
+        if (tokens == 0) return release_queries();
+        cursor.stage = alike(cursor.stage);
+        cursor.parity = alike(cursor.parity);
+        float s[S::kTokens8][4];
+        u32 weights[4][4];
+        warpgroup_begin_scores<S::kM>(s, rows_a, wait_tensor_stage());
+        span.first_tile();
+        warpgroup_wait<0>();
+        block_softmax(s, a, tokens);
+        pack_weights(weights, s);
+#pragma unroll 1
+        for (;;) {
+            const u32 k_stage = cursor.stage;
+            warpgroup_begin_scores<S::kM>(s, rows_b, smem_address(shared.ring[k_stage]));
+            cursor.advance();
+            u32 stage = wait_tensor_stage();
+            if (tokens < S::kTokens) {
+                warpgroup_wait<0>();
+                clear_tail<S>(stage, tokens, Position<S>());
+            }
+            warpgroup_begin_accumulate(a.o, weights, stage);
+            warpgroup_wait<1>();
+            release_read_stage(k_stage);
+            block_softmax(s, b, tokens);
+            warpgroup_wait<0>();
+            pack_weights_over(weights, s, tokens);
+            if (tokens <= S::kTokens) break;
+            tokens -= S::kTokens;
+            const u32 v_stage = cursor.stage;
+            cursor.advance();
+            warpgroup_begin_scores<S::kM>(s, rows_a, wait_tensor_stage());
+            warpgroup_begin_accumulate(b.o, weights, smem_address(shared.ring[v_stage]));
+            warpgroup_wait<1>();
+            block_softmax(s, a, tokens);
+            warpgroup_wait<0>();
+            release_read_stage(v_stage);
+            pack_weights_over(weights, s, tokens);
+        }
+        release_queries();
+        warpgroup_begin_accumulate(b.o, weights, smem_address(shared.ring[cursor.stage]));
+        warpgroup_wait<0>();
+        release_read_stage(cursor.stage);
+        cursor.advance();
+    }
+
+    // No product of the block is under way. Where a lane stands is read anew: there is no register for it during the tiles.
+    template <class S>
+    __device__ __forceinline__ void block_softmax(float (&s)[S::kTokens8][4], RowState<S>& state, u32 tokens) {
+        float shrink[2];
+        softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens, Position<S>());
+        wait_behind(state.l);
+        if (__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) rescale(state, shrink);
     }
 
     // What comes next waits for products behind the softmax whose sums these are. ptxas waits for them as soon as it can,
@@ -208,7 +274,7 @@ struct Consumer {
             if (PS_APART && !(seen & kSeenByAll)) continue;
             if (PS_APART || (seen & kSeenByAll)) {
                 float s[S::kTokens8][4], shrink[2];
-                warpgroup_begin_scores(s, own, wait_tensor_stage());
+                warpgroup_begin_scores<S::kM>(s, own, wait_tensor_stage());
                 // Each way whole, since ptxas has products wait for each other where it does not see how many are under way.
                 if (open) {
                     warpgroup_begin_accumulate(state.o, weights, wait_at(v));
@@ -311,6 +377,32 @@ struct Consumer {
         stand_up(rows, state, at.lane);
     }
 
+#if PS_WGMMA
+    // A task of two blocks of rows. Returns what this warp is to merge of the first, and in `second` of the other.
+    template <class S>
+    __device__ __forceinline__ Completed double_task(TraceSpan& span, Completed& second) {
+        Scratch& scratch = shared.scratch;
+        RowState<S> a, b;
+        {
+            const Position<S> at;
+            TaskQueries<S>(p, scratch, scratch.info, at.in_block(0));
+            TaskQueries<S>(p, scratch, scratch.info, at.in_block(1));
+        }
+        double_tiles(a, b, alike(scratch.info.kv_tokens), span);
+        span.main_done();
+        const Position<S> after;
+        second = finish_block(b, after.in_block(1));
+        return finish_block(a, after.in_block(0));
+    }
+
+    template <class S>
+    __device__ __forceinline__ Completed finish_block(RowState<S>& state, const Position<S>& at) {
+        float lse[2];
+        normalise(state, shared.scratch, lse, at);
+        return finish_rows(p, state, TaskQueries<S>(shared.scratch, at), lse, at);
+    }
+#endif
+
     // Returns what this warp is to merge.
     template <class S>
     __device__ __forceinline__ Completed task(TraceSpan& span) {
@@ -359,6 +451,14 @@ struct Consumer {
         return finish_rows(p, state, queries, lse, after);
     }
 
+    template <class S>
+    __device__ __forceinline__ Completed any_task(TraceSpan& span, Completed& second) {
+#if PS_WGMMA
+        if constexpr (S::kBlocks > 1) return double_task<S>(span, second);
+#endif
+        return task<S>(span);
+    }
+
     __device__ __forceinline__ void run() {
         for (;;) {
             wait_queries();
@@ -368,17 +468,26 @@ struct Consumer {
             span.begin();
             // Beside prefill there is one, and no register for its number.
             const u32 tile = PS_BESIDE ? 0 : alike(info.tile);
-            Completed done = {};
+            Completed done = {}, second = {};
             switch (tile) {
-#define PS_CONSUME(index, m, n)              \
-    case index:                              \
-        done = task<TileShape<m, n>>(span);  \
+#define PS_CONSUME(index, m, n)                        \
+    case index:                                        \
+        done = any_task<TileShape<m, n>>(span, second); \
         break;
                 PS_TILE_LIST(PS_CONSUME)
 #undef PS_CONSUME
             }
 #if PS_FUSED
-            if (done.count > 0) merge_queries(p, shared.scratch, done);
+            if constexpr (kDouble) {
+                // One copy of the code for both.
+#pragma unroll 1
+                for (int block = 0; block < 2; ++block) {
+                    if (done.count > 0) merge_queries(p, shared.scratch, done);
+                    done = second;
+                }
+            } else if (done.count > 0) {
+                merge_queries(p, shared.scratch, done);
+            }
 #endif
             __syncwarp();
             if (kWideTiles >> tile & 1 || threadIdx.x == 0) span.end(p, shared.scratch.tasks[threadIdx.x >> 5]);

@@ -24,6 +24,13 @@ struct Position {
         row_group = warp % S::kRowGroups;
         col_group = warp / S::kRowGroups;
     }
+    // The same in a block of 64 rows, of those that its warpgroup takes in turn.
+    __device__ __forceinline__ Position in_block(u32 block) const {
+        Position other = *this;
+        other.row_group = block * (S::kRowGroups / S::kBlocks) + warp;
+        return other;
+    }
+
     // First of the two rows (the other is 8 below) whose accumulators this lane holds.
     __device__ __forceinline__ u32 row() const { return row_group * 16 + (lane >> 2); }
 };

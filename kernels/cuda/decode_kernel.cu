@@ -29,7 +29,7 @@ extern "C" __global__ void PS_BOUNDS packscope_decode(const __grid_constant__ De
     SharedMemory& shared = *(SharedMemory*)memory;
     const u32 warp = alike(threadIdx.x >> 5);
     Scout scout(p, shared);
-    if (!PS_BESIDE && warp == kScoutWarp) scout.work = load_work(p, blockIdx.x, scout.lane);
+    if (!PS_BESIDE && warp == kScoutWarp) scout.begin();
     if (threadIdx.x == 0) shared.scratch.init();
     __syncthreads();
     if (warp == kWarps - 1) touch_results(p);

@@ -46,13 +46,14 @@ constexpr u32 kFold = 0x80000000u;
 template <class S>
 struct TaskQueries {
     Scratch& scratch;
-    u32 warp, thread;  // thread of the unit
+    u32 unit, thread;  // the warp, or of two blocks of rows the unit of 16; thread of it
 
     // Two shared tasks in a row use different lists, and the barriers of the second keep the
     // third from overwriting what a slow warp still reads of the first.
     __device__ __forceinline__ TaskQueries(const DecodeParams& p, Scratch& scratch, const TaskInfo& info,
                                            const Position<S>& at)
-        : scratch(scratch), warp(at.warp), thread(kWarpUnit<S> ? at.lane : at.thread) {
+        : scratch(scratch) {
+        stand_at(at);
         u32 list = task().list ^ (kWarpUnit<S> ? 0 : kMaxRows);
         __syncwarp();
         u32 head = S::kPerWarp ? at.warp : 0;
@@ -70,13 +71,16 @@ struct TaskQueries {
         }
     }
 
+    // Where it has been made before.
+    __device__ __forceinline__ TaskQueries(Scratch& scratch, const Position<S>& at) : scratch(scratch) { stand_at(at); }
+
     __device__ __forceinline__ void stand_at(const Position<S>& at) {
-        warp = at.warp;
+        unit = S::kBlocks > 1 ? at.row_group : at.warp;
         thread = kWarpUnit<S> ? at.lane : at.thread;
     }
-    __device__ __forceinline__ WarpTask& task() const { return scratch.tasks[warp]; }
+    __device__ __forceinline__ WarpTask& task() const { return scratch.tasks[unit]; }
     __device__ __forceinline__ PackQuery* list() const {
-        return scratch.queries + (kWarpUnit<S> ? 2 * kMaxRows + warp * 16 : task().list);
+        return scratch.queries + (kWarpUnit<S> ? 2 * kMaxRows + unit * 16 : task().list);
     }
     __device__ __forceinline__ bool mine() const { return thread < task().count; }
     __device__ __forceinline__ PackQuery& own() const { return list()[thread]; }
@@ -221,7 +225,7 @@ constexpr bool kCrowded = PS_MIN_CTAS > 2 && PS_ROWS > 16;
 // Partials asked for at once: with masks and a trace there are no registers for the sixth beside tile 16 x 16, and where K and
 // V come token by token the trace leaves those for two beside crowded tiles.
 constexpr int kMergeBatch =
-    PS_BESIDE || (kCrowded && PS_TRACE && !PS_TMA) ? 2 : kDim > 128 ? 3 : PS_MASKS && PS_TRACE ? 5 : 6;
+    PS_BESIDE || (kCrowded && PS_TRACE && !PS_TMA) ? 2 : kDim > 128 ? 3 : kDouble || (PS_MASKS && PS_TRACE) ? 5 : 6;
 
 // Whether warps that share the rows of a task share the partials of each too, where there are rows for few of them: what
 // each has merged goes through the place of P. Not where the same bits are asked for, since it changes from run to run which

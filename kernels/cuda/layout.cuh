@@ -29,10 +29,13 @@ constexpr int kMaxTokens = PS_TOKENS;
 // Producer warps: each copies as many tokens of every tile. One is enough for bulk copies.
 constexpr int kCopiers = PS_COPIERS;
 static_assert(kCopiers == 1 || (!PS_TMA && !PS_BESIDE), "for copies token by token");
+// Whether tile 128 x 64 is among them, whose 128 rows one warpgroup takes 64 at a time (`Consumer::double_tiles`).
+#define PS_DOUBLE (PS_ROWS > 64 && PS_WARPS == 4)
+constexpr bool kDouble = PS_DOUBLE;
 // Beside prefill the fetching warps are part of a warpgroup, so that they can leave the consumers their registers; so are
-// those of two teams of consumers, of which each warp would have 168 otherwise, and several that copy, where a register
-// cap stands for two CTAs.
-constexpr bool kRegistersMove = PS_BESIDE || kConsumers > kTeam || (kCopiers > 1 && PS_MIN_CTAS == 0);
+// those of two teams of consumers, of which each warp would have 168 otherwise, those of one that holds the output of 128
+// rows, and several that copy, where a register cap stands for two CTAs.
+constexpr bool kRegistersMove = PS_BESIDE || kDouble || kConsumers > kTeam || (kCopiers > 1 && PS_MIN_CTAS == 0);
 // Of the warpgroup that takes what few queries see.
 constexpr int kFewThreads = PS_APART ? kTeam : 0;
 constexpr int kFetchWarp = kWarps + kFewThreads / 32;  // the first of those that fetch
@@ -43,12 +46,12 @@ constexpr int kThreads =
 // Registers of a thread of both then. Beside prefill it starts with 72: each quarter of an SM has 16,384, and three warps of
 // slim prefill take 11,520 of them. What is left has room for two warps of 72. What is taken has to be given: a CTA has no
 // more than it starts with, and waits for ever for what nobody gives.
-constexpr int kFetchRegisters = PS_BESIDE ? 48 : PS_APART ? 64 : kCopiers > 1 ? 88 : 72;
+constexpr int kFetchRegisters = PS_BESIDE || kDouble ? 48 : PS_APART ? 64 : kCopiers > 1 ? 88 : 72;
 constexpr int kFewRegisters = PS_APART ? 64 : 0;
-constexpr int kComputeRegisters = PS_BESIDE ? 96 : PS_APART ? 192 : kCopiers > 1 ? 168 : 216;
+constexpr int kComputeRegisters = PS_BESIDE ? 96 : kDouble ? 208 : PS_APART ? 192 : kCopiers > 1 ? 168 : 216;
 static_assert(PS_BESIDE || !kRegistersMove ||
                   kConsumers / kTeam * kComputeRegisters + kFewRegisters + kFetchRegisters <=
-                               kThreads / kTeam * (PS_APART || kCopiers > 1 ? 128 : 168),
+                               kThreads / kTeam * (PS_APART || kDouble || kCopiers > 1 ? 128 : 168),
               "no more registers than the CTA has");
 // Arrivals that fill a stage: one for bulk copies, which count their bytes besides.
 constexpr int kFills = PS_TMA ? 1 : kCopiers * kWarpArrivals;
@@ -77,28 +80,33 @@ struct TileShape {
     static constexpr int kM = kPerWarp ? 4 * M : M;  // rows of Q in a stage
     static constexpr int kN = kPerWarp ? 64 : N;  // rows of K (or V) in a stage
     static constexpr int kTokens = N;             // tokens of a tile
+    static constexpr int kTeams = M > 64 && N > 64 ? M / 64 : 1;
+    static constexpr int kBlocks = M > 64 * kTeams ? 2 : 1;  // of 64 rows, which a warpgroup takes in turn
     static constexpr int kRowGroups = kPerWarp ? 4 : kM / 16;
-    static constexpr int kColGroups = kWarps / kRowGroups;
+    static constexpr int kColGroups = kBlocks * kWarps / kRowGroups;
     static constexpr int kTokens8 = kPerWarp ? 2 : N / kColGroups / 8;  // n8 score fragments of a warp
     static constexpr int kDims8 = kDim / kColGroups / 8;                // n8 output fragments of a warp
     static constexpr int kPStride = N + 8;                              // halves per row of P
     static constexpr int kHeads = kPerWarp ? 4 : 1;                     // KV heads taken together
-    static constexpr int kTeams = M > 64 ? M / 64 : 1;
-    static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && ((M == 64 && N == 64) || kTeams > 1);
+    static constexpr bool kWgmma = PS_WGMMA && !kPerWarp && ((M == 64 && N == 64) || M > 64);
     // Whether V of a tile comes behind K of the next (`Consumer::overlapped_tiles`).
-    static constexpr bool kLateV = kWgmma && kTeams == 1;
+    static constexpr bool kLateV = kWgmma && kTeams == 1 && kBlocks == 1;
     // Whether its tasks may have tokens that only some of their queries see (masks.cuh).
     static constexpr bool kMasked = ((M == 64 && N == 64) || kTeams > 1) && kDim <= 128;
     // Whether the rows of Q stay in shared memory, since there are no registers for them.
     static constexpr bool kQueriesStay = kWgmma || (PS_BESIDE && PS_ANY_GROUP && M == 16 && N == 64) ||
                                          (kDim > 128 && !kLean && (kPerWarp || M == 64));
     static_assert(kTeams == 1 || (PS_WGMMA && PS_TMA && PS_MASKS), "for warpgroups, bulk copies and masks");
+    static_assert(kBlocks == 1 || (PS_WGMMA && PS_TMA && kDim <= 128), "for warpgroups and bulk copies");
     static_assert(kTeams > 1 || !PS_APART, "only beside two teams");
-    static_assert((kPerWarp || kM % 16 == 0) && kRowGroups * kColGroups == kWarps, "the warps must divide the rows");
+    static_assert((kPerWarp || kM % 16 == 0) && kRowGroups * kColGroups == kBlocks * kWarps, "the warps must divide the rows");
     static_assert(kTokens8 >= 1 && (kColGroups > 1 || N % 16 == 0), "tile too narrow for its warps");
     static_assert(kDims8 % 2 == 0, "head dimension too small for the warps");
 };
 
+#define PS_COUNT_TILE(index, m, n) +1
+constexpr int kTiles = 0 PS_TILE_LIST(PS_COUNT_TILE);
+#undef PS_COUNT_TILE
 // Bit i: tile i of the list is 16 x 16 or 8 x 16, with four heads side by side.
 #define PS_WIDE_TILE(index, m, n) | (u32)TileShape<m, n>::kPerWarp << index
 constexpr u32 kWideTiles = 0 PS_TILE_LIST(PS_WIDE_TILE);
@@ -119,8 +127,12 @@ constexpr bool kFoldsAsClaimed = kFolds && PS_FOLDS == 2;
 // of 64 rows lose more by the code than they gain, and so do leaves of a long queue by the wait (H200).
 template <class S>
 constexpr bool kFoldsAtEnd = kFolds && PS_FOLDS == 1 && S::kPerWarp;
+// Nor where a warpgroup has 128 rows, whose output leaves no registers for it.
 template <class S>
-constexpr bool kFoldsOf = kFoldsAsClaimed || kFoldsAtEnd<S>;
+constexpr bool kFoldsOf = (kFoldsAsClaimed && S::kBlocks == 1) || kFoldsAtEnd<S>;
+#define PS_FOLDING_TILE(index, m, n) | (u32)(TileShape<m, n>::kBlocks == 1) << index
+constexpr u32 kFoldingTiles = 0 PS_TILE_LIST(PS_FOLDING_TILE);
+#undef PS_FOLDING_TILE
 
 // Whether the partials that a task of one query folds in can come through the ring: for each,
 // the rows of the four heads one after the other.
@@ -212,6 +224,9 @@ struct FewScratch {
     }
 };
 
+// Units of 16 rows that a warp holds by itself: one a warp, or where it takes two blocks of rows in turn two.
+constexpr int kUnits = kDouble ? 2 * kWarps : kWarps;
+
 struct Scratch {
     u64 full[kStages];
     u64 empty[kStages];
@@ -223,11 +238,14 @@ struct Scratch {
     u32 never;   // nothing is ever stored there (`Consumer::wait_behind`)
     TaskInfo info;
     Order orders[kOrders];
+#if PS_DOUBLE
+    alignas(16) u32 item[8];  // of the scout, as it is in memory
+#endif
     float row_max[kWarps * 16];
     float row_sum[kWarps * 16];
-    // Of the task at hand: two lists for tasks that all warps share, then one per warp.
-    PackQuery queries[2 * kMaxRows + kWarps * 16];
-    WarpTask tasks[kWarps];
+    // Of the task at hand: two lists for tasks that all warps share, then one per unit.
+    PackQuery queries[2 * kMaxRows + kUnits * 16];
+    WarpTask tasks[kUnits];
     u32 query_parity[kWarps];  // in shared memory because registers are short
     TraceTimes times[PS_TRACE ? kWarps : 1];
 #if PS_APART

@@ -353,7 +353,8 @@ struct Producer {
 
     // Scout and producer in one warp: the one item of a CTA, head after head.
     __device__ void run_with(Scout& scout) {
-        const Item& item = scout.work.item;
+        scout.keep();
+        const Item item = scout.item();
         scout.load_rest();
         const u32 step = scout.wide() ? 4 : 1;
 #pragma unroll 1

@@ -9,9 +9,7 @@ __device__ __forceinline__ u32 load_acquire(const u32* p) {
     return r;
 }
 
-__device__ __forceinline__ Item load_item(const Item* from) {
-    const uint4* at = (const uint4*)from;
-    uint4 a = __ldg(at), b = __ldg(at + 1);
+__device__ __forceinline__ Item unpack_item(const uint4& a, const uint4& b) {
     Item item;
     item.query_begin = a.x;
     item.num_queries = a.y;
@@ -23,6 +21,11 @@ __device__ __forceinline__ Item load_item(const Item* from) {
     item.head_count = b.z >> 16;
     item.marked = kItemsMark || PS_MASKS ? b.w : 1;
     return item;
+}
+
+__device__ __forceinline__ Item load_item(const Item* from) {
+    const uint4* at = (const uint4*)from;
+    return unpack_item(__ldg(at), __ldg(at + 1));
 }
 
 // Block of the `nth` unit of 2^`shift` tokens from the start of KV that begins with entry

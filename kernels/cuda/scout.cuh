@@ -32,17 +32,45 @@ struct Scout {
     u32 complete;     // heads of this lane's query whose other partials are there, as bits from kFoldShift on
     bool fold_stage;  // those of the one query come through the ring
 
-    // The first item of a CTA is its own number. Asked for before the CTA is set up.
+    // The first item of a CTA is its own number.
     __device__ __forceinline__ Scout(const DecodeParams& params, SharedMemory& memory)
         : p(params), shared(memory), lane(threadIdx.x & 31), query_parity(0), handed(0), complete(0),
           fold_stage(false) {}
 
-    __device__ __forceinline__ bool wide() const { return kWideTiles >> work.item.tile & 1; }
+    // The first item of the CTA, asked for before that is set up.
+    __device__ __forceinline__ void begin() { ask(blockIdx.x); }
+
+    // Where there are no registers for all of an item, its words are a lane's each, and then in shared memory.
+#if PS_DOUBLE
+    u32 word;
+
+    __device__ __forceinline__ void ask(u32 index) {
+        const Entry* const entry = p.entries + index;
+        word = lane < sizeof(Item) / 4 ? __ldg((const u32*)&entry->item + lane) : 0;
+        work.query = lane < kEntryQueries ? __ldg((const uint4*)entry->queries + lane) : make_uint4(0, 0, 0, 0);
+        work.block = __ldg(entry->blocks + lane);
+    }
+    __device__ __forceinline__ void keep() {
+        __syncwarp();
+        if (lane < sizeof(Item) / 4) shared.scratch.item[lane] = word;
+        __syncwarp();
+    }
+    __device__ __forceinline__ Item item() const {
+        const uint4* const words = (const uint4*)shared.scratch.item;
+        return unpack_item(words[0], words[1]);
+    }
+#else
+    __device__ __forceinline__ void ask(u32 index) { work = load_work(p, index, lane); }
+    __device__ __forceinline__ void keep() {}
+    __device__ __forceinline__ const Item& item() const { return work.item; }
+#endif
+
+    __device__ __forceinline__ bool wide() const { return kWideTiles >> item().tile & 1; }
 
     // Queries that the entry has no room for.
     __device__ __forceinline__ void load_rest() {
-        if (lane >= kEntryQueries && lane < work.item.num_queries) {
-            work.query = __ldg((const uint4*)(p.pack_queries + work.item.query_begin) + lane);
+        if (lane >= kEntryQueries && lane < item().num_queries) {
+            work.query = __ldg((const uint4*)(p.pack_queries + item().query_begin) + lane);
         }
     }
 
@@ -69,6 +97,12 @@ struct Scout {
         return lane == 0 ? (PS_BESIDE ? 0 : gridDim.x) + atomicAdd(p.queue, 1u) : 0;
     }
 
+    __device__ __forceinline__ u32 ask_next(u32 place) {
+        const u32 index = __shfl_sync(0xffffffffu, place, 0);
+        if (index < p.num_items) ask(index);
+        return index;
+    }
+
     __device__ __forceinline__ u32 load_next(Work& next, u32 place) {
         const u32 index = __shfl_sync(0xffffffffu, place, 0);
         if (index < p.num_items) next = load_work(p, index, lane);
@@ -82,12 +116,13 @@ struct Scout {
     __device__ __forceinline__ void find_complete(u32 kv_head, u32 heads) {
         const u32 shift = wide() ? 2 : 0, here = 32 >> shift;
         complete = 0;
+        if (kDouble && !(kFoldingTiles >> item().tile & 1)) return;
 #pragma unroll 1
-        for (u32 first = 0; first < min(work.item.num_queries, 32); first += here) {
+        for (u32 first = 0; first < min(item().num_queries, 32); first += here) {
             const u32 nth = first + (lane >> shift), head = lane & ((1 << shift) - 1);
             const u32 number = __shfl_sync(0xffffffffu, work.query.x, nth & 31);
             const u32 count = __shfl_sync(0xffffffffu, work.query.w, nth & 31);
-            const bool asked = nth < work.item.num_queries && head < heads && count > 1 && count <= kFoldPartials;
+            const bool asked = nth < item().num_queries && head < heads && count > 1 && count <= kFoldPartials;
             const u32 seen = asked ? load_acquire(p.arrivals + number * p.kv_heads + kv_head + head) : 0;
             const u32 found = __ballot_sync(0xffffffffu, asked && seen == group_times(p, count - 1));
             const u32 own = lane - first;
@@ -104,7 +139,7 @@ struct Scout {
             // Of each lane's two rows the fold through the ring takes the first (`StagedFold`), and so eight of a head.
             const bool fits = group_times(p, 1) <= kStagedRows &&
                               group_times(p, (work.query.w - 1) * (4 * kRowBytes)) <= kStageBytes;
-            folds = __shfl_sync(0xffffffffu, work.item.num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
+            folds = __shfl_sync(0xffffffffu, item().num_queries == 1 && fits ? complete >> kFoldShift : 0, 0);
         }
 #endif
         barrier_wait(smem_address(&shared.scratch.order_empty[orders.stage]), orders.parity ^ 1);
@@ -114,22 +149,22 @@ struct Scout {
         order.blocks[lane] = work.block;
 #endif
         if (lane == 0) {
-            order.block_begin = work.item.block_begin;
-            order.kv_tokens = work.item.kv_tokens;
-            order.tile = work.item.tile;
+            order.block_begin = item().block_begin;
+            order.kv_tokens = item().kv_tokens;
+            order.tile = item().tile;
             order.kv_head = kv_head;
             order.heads = heads;
             order.folds = folds;
             order.stop = 0;
-            if (kItemsMark) order.marked = PS_MASKS ? work.item.marked & 1 : work.item.marked;
+            if (kItemsMark) order.marked = PS_MASKS ? item().marked & 1 : item().marked;
 #if PS_APART
-            order.masks = work.item.marked >> 1;
+            order.masks = item().marked >> 1;
 #endif
             *(uint4*)&order.query = work.query;
         }
         barrier_arrive(smem_address(&shared.scratch.order_full[orders.stage]));
         orders.advance();
-        handed += 2 * tiles_of(work.item) + (folds != 0);
+        handed += 2 * tiles_of(item()) + (folds != 0);
         fold_stage = folds != 0;
     }
 
@@ -141,26 +176,26 @@ struct Scout {
         __syncwarp();
         TaskInfo& info = shared.scratch.info;
         uint4* to = (uint4*)info.queries;
-        const uint4* from = (const uint4*)(p.pack_queries + work.item.query_begin);
+        const uint4* from = (const uint4*)(p.pack_queries + item().query_begin);
         const uint4& own = work.query;
-        if (lane < work.item.num_queries) to[lane] = make_uint4(own.x, own.y, own.z, own.w | complete);
+        if (lane < item().num_queries) to[lane] = make_uint4(own.x, own.y, own.z, own.w | complete);
 #pragma unroll 1
-        for (u32 i = lane + 32; i < work.item.num_queries; i += 32) to[i] = __ldg(from + i);
+        for (u32 i = lane + 32; i < item().num_queries; i += 32) to[i] = __ldg(from + i);
         if (lane == 0) {
-            info.num_queries = work.item.num_queries;
-            info.kv_tokens = work.item.kv_tokens;
-            info.task = work.item.task;
-            info.tile = work.item.tile;
+            info.num_queries = item().num_queries;
+            info.kv_tokens = item().kv_tokens;
+            info.task = item().task;
+            info.tile = item().tile;
             info.kv_head = kv_head;
             info.heads = heads;
             info.fold_stage = fold_stage;
 #if PS_MASKS
-            info.masks = work.item.marked >> 1;
+            info.masks = item().marked >> 1;
 #endif
             info.stop = 0;
         }
         __syncwarp();
-        switch (work.item.tile) {
+        switch (item().tile) {
 #define PS_ROWS_OF(index, m, n)                               \
     case index:                                               \
         copy_rows_of_q<TileShape<m, n>>(kv_head, heads);      \
@@ -178,7 +213,7 @@ struct Scout {
         if constexpr (S::kTeams > 1) {
             // Its warps copy their own (`copy_own_rows`), and find them in L2.
             constexpr u32 kLines = kDim / 64;
-            const u32 rows = group_times(p, work.item.num_queries);
+            const u32 rows = group_times(p, item().num_queries);
 #pragma unroll 1
             for (u32 i = lane; i < rows * kLines; i += 32) {
                 const u64 place = place_of_row(p, shared.scratch.info.queries, i / kLines) + group_times(p, kv_head);
@@ -186,9 +221,10 @@ struct Scout {
             }
             return;
         }
-        constexpr u32 kChunks = kDim / 8, kStep = 32 / kChunks, kAtOnce = PS_BESIDE ? 1 : 4;
+        constexpr u32 kChunks = kDim / 8, kStep = 32 / kChunks;
+        constexpr u32 kAtOnce = PS_BESIDE || (kDouble && kTiles > 2) ? 1 : kDouble ? 2 : 4;
         const PackQuery* queries = shared.scratch.info.queries;
-        const u32 rows = group_times(p, work.item.num_queries), chunk = lane % kChunks;
+        const u32 rows = group_times(p, item().num_queries), chunk = lane % kChunks;
         const u16* from_head = p.queries + group_times(p, kv_head) * kDim + chunk * 8;
 #pragma unroll 1
         for (u32 first = lane / kChunks; first < rows; first += kAtOnce * kStep) {
@@ -237,20 +273,34 @@ struct Scout {
     }
 
 #if PS_FUSED
-#if PS_BESIDE
-    // The registers of one item have to do: the next is claimed early, but read once this one is handed over.
-    __device__ __forceinline__ void run() {
-        u32 index = load_next(work, claim());
+    // Beside prefill and 128 rows the registers of one item have to do: the next is claimed early, but read once this one is
+    // handed over.
+    static constexpr bool kOneItem = PS_BESIDE || kDouble;
+    __device__ void run() {
+        if constexpr (kOneItem) {
+            run_one_by_one();
+        } else {
+            run_ahead();
+        }
+    }
+
+    __device__ __forceinline__ void run_one_by_one() {
+        u32 index = PS_BESIDE ? ask_next(claim()) : blockIdx.x;
+        bool fresh = !PS_BESIDE;  // no partial can be there
         while (index < p.num_items) {
+            keep();
+            load_rest();
             const u32 step = wide() ? 4 : 1;
             u32 place = 0;
             bool early = false;
-            load_rest();
 #pragma unroll 1
-            for (u32 nth = 0; nth < work.item.head_count; nth += step) {
-                const u32 kv_head = work.item.head_begin + nth, heads = min(work.item.head_count - nth, step);
-                early = nth + step >= work.item.head_count && near_end(2 * tiles_of(work.item));
+            for (u32 nth = 0; nth < item().head_count; nth += step) {
+                const u32 kv_head = item().head_begin + nth, heads = min(item().head_count - nth, step);
+                // The rows of Q of the first task do not wait for the claims of all CTAs at once.
+                early = !fresh && nth + step >= item().head_count && near_end(2 * tiles_of(item()));
                 if (early) place = claim();
+                if (kFoldsAsClaimed && !fresh) find_complete(kv_head, heads);
+                fresh = false;
                 hand_order(kv_head, heads);
                 hand_queries(kv_head, heads);
             }
@@ -258,27 +308,27 @@ struct Scout {
                 while (!near_end(0)) __nanosleep(32);
                 place = claim();
             }
-            index = load_next(work, place);
+            index = ask_next(place);
         }
         hand_stop();
         reset_queue();
     }
-#else
+
     // What the next task needs is asked for step by step while this one is handed over, and each
     // step is waited for as late as can be.
-    __device__ void run() {
+    __device__ __forceinline__ void run_ahead() {
         u32 index = blockIdx.x;
         bool fresh = true;  // no partial can be there
         while (index < p.num_items) {
-            const u32 step = wide() ? 4 : 1, end = work.item.head_begin + work.item.head_count;
+            const u32 step = wide() ? 4 : 1, end = item().head_begin + item().head_count;
             bool early = false;
             Work next = {};
             load_rest();
 #pragma unroll 1
-            for (u32 kv_head = work.item.head_begin; kv_head < end; kv_head += step) {
+            for (u32 kv_head = item().head_begin; kv_head < end; kv_head += step) {
                 const u32 heads = min(end - kv_head, step);
                 // The rows of Q of the first task do not wait for the claims of all CTAs at once.
-                early = !fresh && kv_head + step >= end && near_end(2 * tiles_of(work.item));
+                early = !fresh && kv_head + step >= end && near_end(2 * tiles_of(item()));
                 const u32 place = early ? claim() : 0;
                 if (kFoldsAsClaimed && !fresh) find_complete(kv_head, heads);
                 fresh = false;
@@ -295,7 +345,6 @@ struct Scout {
         hand_stop();
         reset_queue();
     }
-#endif
 
     // The last CTA out resets the counters.
     __device__ __forceinline__ void reset_queue() {

@@ -4,20 +4,22 @@
 #include "wgmma.cuh"
 
 #if PS_WGMMA
-// Begins S = Q K^T: of 64 rows of Q, from `queries` on, and of all tokens of a K tile, of which Q has as many rows. Steps of
-// 16 dimensions, 4 in each half of them.
-template <int kTokens8>
+// Begins S = Q K^T: of 64 rows of Q, from `queries` on, which has `kRows` in all, and of all tokens of a K tile. Steps of 16
+// dimensions, 4 in each half of them.
+template <int kRows, int kTokens8>
 __device__ __forceinline__ void warpgroup_begin_scores(float (&s)[kTokens8][4], u32 queries, u32 stage) {
     static_assert(kTokens8 == 8 || kTokens8 == 16, "64 or 128 tokens");
     const u64 rows = matrix_descriptor(queries), tokens = matrix_descriptor(stage);
     warpgroup_fence();
 #pragma unroll
     for (int k = 0; k < kDim / 16; ++k) {
-        const u32 at = (k / 4) * (kTokens8 * 1024) + (k % 4) * 32;
+        const u32 half = k / 4, step = (k % 4) * 32;
+        const u64 a = descriptor_at(rows, half * (kRows * 128) + step);
+        const u64 b = descriptor_at(tokens, half * (kTokens8 * 1024) + step);
         if constexpr (kTokens8 == 8) {
-            warpgroup_mma_64(s, descriptor_at(rows, at), descriptor_at(tokens, at), k > 0);
+            warpgroup_mma_64(s, a, b, k > 0);
         } else {
-            warpgroup_mma_128(s, descriptor_at(rows, at), descriptor_at(tokens, at), k > 0);
+            warpgroup_mma_128(s, a, b, k > 0);
         }
     }
     warpgroup_commit();

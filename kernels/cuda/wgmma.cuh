@@ -17,8 +17,10 @@ __device__ __forceinline__ u64 descriptor_at(u64 descriptor, u32 bytes) { return
 
 #if PS_BF16
 #define PS_WGMMA_TYPE "bf16.bf16"
+#define PS_PAIR_TYPE "bf16x2"
 #else
 #define PS_WGMMA_TYPE "f16.f16"
+#define PS_PAIR_TYPE "f16x2"
 #endif
 // The values that a thread holds of c[64 x 64], c[64 x 96] and c[64 x 128]: of each eight columns four.
 #define PS_WGMMA_32 \
@@ -112,6 +114,19 @@ __device__ __forceinline__ void pack_weights(u32 (&a)[kSteps][4], const float (&
         a[k][1] = pack_halves(s[2 * k][2], s[2 * k][3]);
         a[k][2] = pack_halves(s[2 * k + 1][0], s[2 * k + 1][1]);
         a[k][3] = pack_halves(s[2 * k + 1][2], s[2 * k + 1][3]);
+    }
+}
+
+// The same in the registers of others, which products that are under way may still read. ptxas would take further registers,
+// and make the new ones before those products end; but not where it does not know that `always` is not 0.
+template <int kSteps>
+__device__ __forceinline__ void pack_weights_over(u32 (&a)[kSteps][4], const float (&s)[2 * kSteps][4], u32 always) {
+#pragma unroll
+    for (int i = 0; i < 4 * kSteps; ++i) {
+        const float* const pair = s[i / 2] + i % 2 * 2;
+        asm volatile("{\n .reg .pred p;\n setp.ne.u32 p, %3, 0;\n @p cvt.rn." PS_PAIR_TYPE ".f32 %0, %2, %1;\n}"
+                     : "+r"(a[i / 4][i % 4])
+                     : "f"(pair[0]), "f"(pair[1]), "r"(always));
     }
 }
 #endif

@@ -17,7 +17,7 @@ pub enum Dtype {
 /// Tiles 16 x 16 and 8 x 16 are special: their CTA takes four KV heads side by side, one warp each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tile {
-    /// Rows: 16, 32 or 64, or 8 for [`Self::LEAN`].
+    /// Rows: 16, 32 or 64, 8 for [`Self::LEAN`], or 128 for [`Self::DOUBLE`] and [`Self::TALL`].
     pub m: u32,
     /// KV tokens: 16, 32, 64 or 128.
     pub n: u32,
@@ -32,6 +32,8 @@ impl Tile {
     /// Twice the rows from one reading of K and V, in a kernel of its own: eight warps, of which each computes of tokens
     /// that few see only those of its own rows.
     pub const TALL: Self = Self { m: 128, n: 128 };
+    /// Twice the rows from one reading of K and V without masks: a warpgroup takes them in two blocks, in turn.
+    pub const DOUBLE: Self = Self { m: 128, n: 64 };
     /// Largest head dimension at which they may: beyond, registers are short.
     pub const MASKED_DIM: u32 = 128;
 
@@ -42,7 +44,7 @@ impl Tile {
 
     /// Warpgroups that take 64 rows each: one, or two of [`Self::TALL`].
     pub(crate) fn teams(self) -> u32 {
-        self.m.div_ceil(64)
+        if self == Self::TALL { 2 } else { 1 }
     }
 
     /// What [`PlanArrays::masks`] has of a pack with this tile. `seen` says what each query sees of the first 64 tokens, then

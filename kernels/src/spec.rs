@@ -7,6 +7,8 @@
 
 mod hybrid;
 mod prefill;
+#[cfg(test)]
+mod tests;
 
 pub use hybrid::{HybridSpec, Roles};
 pub use prefill::PrefillSpec;
@@ -28,6 +30,9 @@ const BESIDE_REGISTERS: u32 = 72;
 /// [`Sight::Apart`].
 const TALL_REGISTERS: u32 = 168;
 const APART_REGISTERS: u32 = 128;
+
+/// Likewise with [`Tile::DOUBLE`], at two CTAs per SM.
+const DOUBLE_REGISTERS: u32 = 128;
 
 /// Likewise where several warps copy tokens, at two CTAs per SM.
 const COPIER_REGISTERS: u32 = 128;
@@ -204,7 +209,7 @@ impl KernelSpec {
     /// dimension 128 so do 32 rows with the scores of 64 tokens, and the merge inside a fused kernel. At 256 all but
     /// 16 rows of one head do.
     fn usual_residency(tiles: &[Tile], head_dim: u32, fused: bool) -> u32 {
-        let wide = |t: &Tile| t.m == 64 || t.heads_together() > 1 || (head_dim == 128 && (fused || t.m * t.n >= 2048));
+        let wide = |t: &Tile| t.m >= 64 || t.heads_together() > 1 || (head_dim == 128 && (fused || t.m * t.n >= 2048));
         let large = |t: &Tile| head_dim > 128 && (t.m > 16 || t.heads_together() > 1);
         match tiles.iter().map(|t| t.n).max() {
             Some(128) => 1,
@@ -246,7 +251,8 @@ impl KernelSpec {
         let registers = if self.sight == Sight::Apart { APART_REGISTERS } else { TALL_REGISTERS };
         let tall = self.tiles.contains(&Tile::TALL).then_some(registers);
         let copiers = (self.copiers(arch) > 1 && residency == 2).then_some(COPIER_REGISTERS);
-        if self.beside_prefill { Some(BESIDE_REGISTERS) } else { tall.or(copiers) }
+        let double = self.tiles.contains(&Tile::DOUBLE).then_some(DOUBLE_REGISTERS);
+        if self.beside_prefill { Some(BESIDE_REGISTERS) } else { tall.or(double).or(copiers) }
     }
 
     /// Threads of a CTA: the consumers, the producers, and in a persistent kernel the scout. Where these leave
@@ -289,9 +295,15 @@ impl KernelSpec {
         let orders = 2 * if apart { 192 } else { 176 };
         let info = if self.sight == Sight::Whole { 32 } else { 48 } + self.rows() * 16;
         let exchange = self.consumer_warps() * 16 * 8;
-        let queries = 2 * self.rows() * 16 + self.consumer_warps() * 16 * 16;
+        // Those of 128 rows have two units of 16 rows a warp, and the item at hand in shared memory.
+        let (units, item) = if self.tiles.contains(&Tile::DOUBLE) {
+            (2 * self.consumer_warps(), 32)
+        } else {
+            (self.consumer_warps(), 0)
+        };
+        let queries = 2 * self.rows() * 16 + units * 16 * 16 + item;
         let p = (self.p_halves() + 8) * 2;
-        let tasks = self.consumer_warps() * 20;
+        let tasks = units * 16 + self.consumer_warps() * 4;
         let times = 32 * if self.trace { self.consumer_warps() } else { 1 };
         // Barriers, the scores of 16 rows, and two factors of each.
         let few = if apart { 96 + 16 * 4 * (FEW_TOKENS + 4) + 128 } else { 0 };
@@ -369,6 +381,20 @@ impl KernelSpec {
         if self.beside_prefill && self.head_dim > 128 {
             return Err(KernelError::Unsupported(format!("decode beside prefill at head dimension {}", self.head_dim)));
         }
+        let double = self.tiles.contains(&Tile::DOUBLE);
+        let beside = |tile: &Tile| matches!(*tile, Tile::DOUBLE | Tile::MASKED) || tile.heads_together() > 1;
+        let beside_double = self.tiles.iter().all(beside) && self.copies == Copies::Bulk;
+        if double && (self.head_dim > Tile::MASKED_DIM || !beside_double || self.sight != Sight::Whole) {
+            return Err(KernelError::Unsupported(format!(
+                "tiles {:?} with {:?} copies at head dimension {}: one of 128 rows by 64 tokens is for packs without masks, blocks of \
+                 {} tokens or more and up to {} dimensions, beside 64x64 and tiles of several KV heads",
+                self.tiles,
+                self.copies,
+                self.head_dim,
+                DecodeShape::BULK_BLOCK,
+                Tile::MASKED_DIM
+            )));
+        }
         let alone = self.tiles.len() == 1 && self.copies == Copies::Bulk && self.sight != Sight::Whole;
         if self.tiles.contains(&Tile::TALL) && !alone {
             return Err(KernelError::Unsupported(format!(
@@ -382,6 +408,7 @@ impl KernelSpec {
         let bad = |t: &&Tile| {
             **t != Tile::LEAN
                 && **t != Tile::TALL
+                && **t != Tile::DOUBLE
                 && (!matches!(t.m, 16 | 32 | 64) || !matches!(t.n, 16 | 32 | 64 | 128))
         };
         if let Some(t) = self.tiles.iter().find(bad) {

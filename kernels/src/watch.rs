@@ -87,6 +87,7 @@ fn length(plan: &PlanArrays<'_>, pack: &PackTask) -> f64 {
     let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
     let of_token = match tile {
         _ if tile.heads_together() > 1 => 50.0,
+        Tile::DOUBLE => 36.0,
         Tile { m: 64, .. } => 20.0,
         Tile { m: 32, .. } => 16.0,
         _ => 12.0,
@@ -100,7 +101,8 @@ fn rounds_of_last(tile: Tile, rows: u32, shape: &DecodeShape, partials: u32) -> 
         rounds(rows.min(ROWS_OF_WARP), 1, shape, partials)
     } else if tile.m > 2 * ROWS_OF_WARP {
         // A query that lies in two warps is merged whole by the last of them.
-        rounds(rows.min(ROWS_OF_WARP.next_multiple_of(shape.group())), 1, shape, partials)
+        let of_warp = rounds(rows.min(ROWS_OF_WARP.next_multiple_of(shape.group())), 1, shape, partials);
+        if tile == Tile::DOUBLE { 2 * of_warp } else { of_warp }
     } else {
         rounds(rows, WARPS, shape, partials)
     }

@@ -29,7 +29,7 @@ const MIXED: [Tile; 4] = [Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m
 /// Tile lists: each tile by itself, and every mixture that a fused plan may need. In place of 16 x 16 packs of few rows
 /// have the lean one.
 fn tile_lists() -> Vec<Vec<Tile>> {
-    let mut lists: Vec<Vec<Tile>> = vec![vec![Tile::LEAN], vec![Tile::TALL]];
+    let mut lists: Vec<Vec<Tile>> = vec![vec![Tile::LEAN], vec![Tile::TALL], vec![Tile::DOUBLE]];
     for m in [16, 32, 64] {
         for n in [16, 32, 64, 128] {
             lists.push(vec![Tile { m, n }]);
@@ -37,13 +37,15 @@ fn tile_lists() -> Vec<Vec<Tile>> {
     }
     for chosen in 0_u32..1 << MIXED.len() {
         let list: Vec<Tile> = (0..MIXED.len()).filter(|at| chosen >> at & 1 == 1).map(|at| MIXED[at]).collect();
-        if list.len() < 2 {
-            continue;
+        for list in [list.clone(), [&[Tile::DOUBLE], &list[..]].concat()] {
+            if list.len() < 2 {
+                continue;
+            }
+            if let [others @ .., Tile { m: 16, n: 16 }] = &list[..] {
+                lists.push([others, &[Tile::LEAN]].concat());
+            }
+            lists.push(list);
         }
-        if let [others @ .., Tile { m: 16, n: 16 }] = &list[..] {
-            lists.push([others, &[Tile::LEAN]].concat());
-        }
-        lists.push(list);
     }
     lists
 }
@@ -125,7 +127,8 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
     }
     // The lean tile has no registers for more dimensions.
     let fits = |tiles: &Vec<Tile>| {
-        (head_dim <= 128 || !tiles.contains(&Tile::LEAN)) && (arch.warpgroups() || !tiles.contains(&Tile::TALL))
+        (head_dim <= 128 || !tiles.contains(&Tile::LEAN))
+            && (arch.warpgroups() || tiles.iter().all(|tile| tile.m <= 64))
     };
     for tiles in tile_lists().into_iter().filter(fits) {
         // Only the fused kernel has several tiles in one launch.

@@ -22,8 +22,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 /// Tile sets of the forests; three kernels of one tile come with each set of three.
-const TILE_SETS: [&[Tile]; 12] = [
+const TILE_SETS: [&[Tile]; 16] = [
     &[Tile::TALL],
+    &[Tile::DOUBLE],
+    &[Tile::DOUBLE, Tile::LEAN],
+    &[Tile::DOUBLE, Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],
+    &[Tile::DOUBLE, Tile { m: 64, n: 64 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 16, n: 32 }],
@@ -76,11 +80,16 @@ fn from_bits(dtype: Dtype, bits: u16) -> f64 {
     }
 }
 
+/// Whether some tile has 128 rows, which is for Hopper's own instructions.
+fn has_128_rows(tiles: &[Tile]) -> bool {
+    tiles.iter().any(|tile| tile.m == 128)
+}
+
 /// A shape of which the rows of a query fit every tile.
 fn random_shape(rng: &mut StdRng, tiles: &[Tile]) -> DecodeShape {
     let kv_heads = [1, 2, 3, 4, 5][rng.random_range(0..5)];
     let rows = tiles.iter().map(|tile| tile.m).min().unwrap().min(DecodeShape::LARGEST_GROUP);
-    let tall = tiles.contains(&Tile::TALL);
+    let tall = has_128_rows(tiles);
     let largest = if tall { 2 } else { 3 };
     // Those that most models have, and any other.
     let usual: Vec<u32> = [1, 2, 4, 5, 7, 8, 16].into_iter().filter(|group| *group <= rows).collect();
@@ -292,7 +301,7 @@ fn random_forests_agree_with_f64() {
         ];
         if !defines.is_empty() {
             runs = vec![("fused", Way::Fused, false, defines.as_slice())];
-        } else if bench.gpu.arch().bulk_copies() && seed % 5 == 0 && !case.forest.plan().tiles.contains(&Tile::TALL) {
+        } else if bench.gpu.arch().bulk_copies() && seed % 5 == 0 && !has_128_rows(case.forest.plan().tiles) {
             runs.push(("fused as on sm_80", Way::Fused, false, &AS_SM_80));
             runs.push(("serial as on sm_80", Way::Serial, false, &AS_SM_80));
         }

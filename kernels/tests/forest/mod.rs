@@ -33,7 +33,9 @@ pub(crate) struct Forest {
 impl Forest {
     /// A forest for this shape whose packs use these tiles.
     pub(crate) fn random(rng: &mut StdRng, shape: &DecodeShape, tiles: &[Tile]) -> Self {
-        let queries = rng.random_range(1..=20_u32);
+        // More than 64 rows for a tile that has more.
+        let most = if tiles.iter().any(|tile| tile.m > 64) { 48 } else { 20_u32 };
+        let queries = rng.random_range(1..=most);
         let mut forest = Self { tiles: tiles.to_vec(), ..Self::default() };
         forest.slots = vec![Vec::new(); queries as usize];
         forest.paths = vec![Vec::new(); queries as usize];
