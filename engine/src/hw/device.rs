@@ -79,6 +79,9 @@ pub struct Device {
     /// Which reads its kernels mark to leave L2 first; none where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked_reads: Option<MarkedReads>,
+    /// Which runs packs of the same KV are joined for; none where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined_packs: Option<JoinedPacks>,
     /// The merge kernel, where it is known.
     #[serde(default)]
     pub merge_kernel: Option<MergeKernel>,
@@ -221,6 +224,19 @@ pub struct MarkedReads {
     /// Of files from a time when it counted how long a pack is; nothing reads it.
     #[serde(default, skip_serializing, rename = "short_bytes")]
     pub outdated: IgnoredAny,
+}
+
+/// Runs that are shorter where packs of the same KV are joined: those of which L2 takes much for reading it again, and that end
+/// long after a CTA of a joined pack could.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinedPacks {
+    /// They take so long at least.
+    pub least_run: Nanos,
+    /// The largest part of one that the longest CTA takes.
+    pub longest: f64,
+    /// The least part of one that L2 would take for what is no longer read.
+    pub saved: f64,
 }
 
 /// What is much for packscope's kernels.

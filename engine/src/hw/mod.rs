@@ -11,7 +11,7 @@ mod prefill;
 mod ranges;
 mod table;
 
-pub use device::{Device, KernelResources, MarkedReads, QueueItems, SimConstants, TileStep, WorkerTimes};
+pub use device::{Device, JoinedPacks, KernelResources, MarkedReads, QueueItems, SimConstants, TileStep, WorkerTimes};
 pub use expected::ExpectedError;
 pub use hybrid::{HybridLimits, at_power_limit};
 pub use merge_kernel::{Folds, MergeKernel, SharedMerges, WARPS_OF_WORKER};

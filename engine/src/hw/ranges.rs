@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::{
-    Device, ExpectedError, HybridLimits, KernelResources, MarkedReads, MergeKernel, PairRates, PrefillKernels,
-    PrefillResources, QueueItems, SimConstants, TileStep, WorkerTimes,
+    Device, ExpectedError, HybridLimits, JoinedPacks, KernelResources, MarkedReads, MergeKernel, PairRates,
+    PrefillKernels, PrefillResources, QueueItems, SimConstants, TileStep, WorkerTimes,
 };
 use crate::units::{Bytes, Nanos, Tokens};
 
@@ -180,6 +180,7 @@ impl List {
             heads_side_by_side: _,
             queue_items,
             marked_reads,
+            joined_packs,
             merge_kernel,
             prefill_kernel,
             hybrid_limits,
@@ -224,6 +225,11 @@ impl List {
             self.bytes("marked_reads.kv_bytes", *kv_bytes, 0..=1 << 40);
             self.part("marked_reads.read_again", *read_again, 1.0..=1e6);
             self.part("marked_reads.written_back", *written_back, 0.0..=1.0);
+        }
+        if let Some(JoinedPacks { least_run, longest, saved }) = joined_packs {
+            self.time("joined_packs.least_run", *least_run, 0..=1_000_000_000);
+            self.part("joined_packs.longest", *longest, 0.0..=1.0);
+            self.part("joined_packs.saved", *saved, 0.0..=1.0);
         }
         if let Some(kernel) = merge_kernel {
             self.inside("merge_kernel.", |list| list.merge_kernel(kernel));

@@ -272,7 +272,7 @@ mod tests {
         plan_batch(&spec, &Arc::new(spec.build().unwrap()), &options(strategy)).unwrap()
     }
 
-    /// The price of the packs that `min-time` takes by its closed form, and of those that are planned; and what these have to
+    /// The price of the packs that `min-time` takes by its closed form, joined where that is shorter, and of those that are planned; and what these have to
     /// gain, where they are others.
     fn prices(spec: &BatchSpec, strategy: Strategy) -> ([f64; 2], f64) {
         let (options, planned) = (options(strategy), planned(spec, strategy));
@@ -280,7 +280,7 @@ mod tests {
         let tiles = tile::solve(device, planned.batch.shape.head_dim, planned.batch.shape.dtype);
         let Asked { input, scheduler, rule } = Asked::of(&planned.batch, (&planned.tree, &tiles), &options).unwrap();
         let choice = PlanChoice { scheduler: "min-time", strategy, rule, explain: false };
-        let first = plan::build(&input, &scheduler.pack(&input).unwrap(), &choice).unwrap();
+        let first = plan::build(&input, &scheduler.packings(&input).unwrap()[0], &choice).unwrap();
         let prices = [&first, &planned.plan].map(|plan| estimate(plan, &planned.tree, device).unwrap().as_f64());
         let packings = scheduler.packings(&input).unwrap();
         let is_taken = |packing: &&Packing| plan::build(&input, packing, &choice).unwrap().packs == planned.plan.packs;

@@ -12,8 +12,8 @@ pub use lane::LaneTime;
 pub use paper::{Difference, differences, reported};
 pub use selector::{TileChoice, TileRule, select};
 pub use solver::{
-    BULK_BLOCK, Constraint, CtaShape, FEW_ROWS, Feasibility, SIDE_BY_SIDE, TileKernel, TileSet, compiled, has_kernel,
-    kernel, occupancy, one_buffer_bytes, resident, solve,
+    BULK_BLOCK, Constraint, CtaShape, DOUBLE, FEW_ROWS, Feasibility, SIDE_BY_SIDE, TileKernel, TileSet, compiled,
+    has_kernel, kernel, occupancy, one_buffer_bytes, resident, solve,
 };
 pub use time::{MERGE_IN_FLIGHT, WARPS_FOR_FULL_TENSOR_RATE, pack_time};
 

@@ -8,7 +8,7 @@
 //! paper's decision tree does.
 //!
 //! Where not PAT's rule is asked for but the least time, a taller tile is taken in the place of it whose steps take less on
-//! the device.
+//! the device, and for packs that are joined beyond the tallest of them the tile that is made for these.
 //!
 //! Worked number: 5 queries × group 4 = 20 rows → m = 32; 192 KV tokens → n = 128 on the list
 //! {16, 32, 64, 128}. The released code has the same rule with its limits spelled out: n = 16 below
@@ -70,6 +70,9 @@ pub fn select(set: &TileSet, rule: TileRule, rows: u32, tokens: Tokens) -> TileC
         TileRule::Fitting => measured(set, rows, tokens).unwrap_or_else(|| fitting(set.feasible(), rows, tokens)),
         TileRule::Quickest => {
             let choice = select(set, TileRule::Fitting, rows, tokens);
+            if let Some(tile) = set.double().filter(|_| rows > choice.tile.m) {
+                return TileChoice { tile, reason: JOINED, runner_up: choice.tile, from_tokens: None };
+            }
             match set.quicker_than(choice.tile) {
                 Some(tile) => TileChoice { tile, reason: QUICKER, runner_up: choice.tile, ..choice },
                 None => choice,
@@ -110,6 +113,7 @@ const MEASURED: &str =
     "the smallest m that holds the rows, then the n that was fastest on this device at that KV length";
 const QUICKER: &str =
     "a taller tile in the place of the smallest that holds the rows: its steps take less time on this device";
+const JOINED: &str = "joined packs have more rows than any other tile, and this one reads their KV once";
 const FITTING: &str = "the smallest m that holds the rows, then the largest n that the KV fills";
 const SHORT: &str = "the smallest m that holds the rows; the KV is shorter than every n of it, so the smallest";
 
@@ -165,7 +169,7 @@ fn released(rows: u32, tokens: Tokens) -> TileChoice {
 mod tests {
     use super::*;
     use crate::hw;
-    use crate::tile::solve;
+    use crate::tile::{Constraint, DOUBLE, solve};
     use crate::units::Nanos;
     use crate::workload::Dtype;
 
@@ -219,5 +223,19 @@ mod tests {
                 assert_eq!(fitting, released, "{rows} rows, {tokens} tokens");
             }
         }
+    }
+
+    /// Other rules cut packs to 64 rows, and so does this where there is no kernel of more.
+    #[test]
+    fn packs_of_more_rows_than_other_tiles_have_the_one_of_joined_packs() {
+        let select_on = |device, head_dim, rule| {
+            select(&solve(hw::find(device).unwrap(), head_dim, Dtype::F16), rule, 120, Tokens(4096)).tile
+        };
+        assert_eq!(select_on("h200-sxm", 128, TileRule::Quickest), DOUBLE);
+        assert_eq!(select_on("h200-sxm", 128, TileRule::Fitting), Tile { m: 64, n: 64 });
+        assert_eq!(select_on("h200-sxm", 64, TileRule::Quickest).m, 64);
+        let set = solve(hw::find("h200-sxm").unwrap(), 128, Dtype::F16);
+        assert_eq!((set.max_m(), set.feasible().contains(&DOUBLE)), (64, false));
+        assert_eq!(set.cell(DOUBLE).unwrap().failed, [Constraint::Joined]);
     }
 }

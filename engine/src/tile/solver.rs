@@ -6,12 +6,14 @@
 //! ② in flight       C·n·d·b ≥ L·B / SMs          one K or V tile outstanding a CTA, or a ring of them
 //! ③ MMA             m, n powers of two, at least 16
 //! ④ overlap         C ≥ 2, or at head dimension 256 a ring of tiles
+//! ⑤ joined packs    not the tile of packs that `min-time` joins
 //! ```
 //!
 //! ①–③ are the paper's. ④ is ours: a CTA alone on its SM leaves the memory system idle through its
 //! prologue, its softmax and its epilogue, which is why the paper's A100 list stops at m = 64 though
 //! (128, 128) meets ①–③ there (one resident CTA, 32 KiB in flight, 18.4 KiB needed). At head dimension 256 the output of
-//! 32 rows takes most of an SM's registers; there a CTA alone will do whose ring reads on through the softmax.
+//! 32 rows takes most of an SM's registers; there a CTA alone will do whose ring reads on through the softmax. ⑤ is a tile of
+//! ours that packs have only where two of them are joined ([`DOUBLE`]).
 //!
 //! Worked number, (64, 128) on the A100 at d 128 in f16: shared memory 80 KiB + 1 KiB reserved fits
 //! twice into 164 KiB; 236 registers round to 240 × 128 threads = 30,720, twice into 65,536; so
@@ -40,6 +42,8 @@ pub enum Constraint {
     MmaMinimum,
     /// ④ Only one CTA fits on an SM.
     Overlap,
+    /// ⑤ Only packs that `min-time` joins have it.
+    Joined,
 }
 
 impl Constraint {
@@ -51,6 +55,7 @@ impl Constraint {
             Self::BytesInFlight => "② bytes in flight: too few to cover the memory latency",
             Self::MmaMinimum => "③ MMA: m and n must be powers of two of at least 16",
             Self::Overlap => "④ overlap: a single resident CTA leaves memory idle between its phases",
+            Self::Joined => "⑤ joined packs: no rule takes it, but min-time joins packs of the same KV for it",
         }
     }
 }
@@ -97,6 +102,8 @@ pub struct TileSet {
     pub(super) steps: Vec<TileStep>,
     /// Tiles in whose place a taller one is taken, whose steps take less.
     quicker: Vec<(Tile, Tile)>,
+    /// [`DOUBLE`], where the device has a kernel of it.
+    double: Option<Tile>,
 }
 
 impl TileSet {
@@ -113,6 +120,11 @@ impl TileSet {
     /// The tile that is taken in the place of one.
     pub(super) fn quicker_than(&self, tile: Tile) -> Option<Tile> {
         self.quicker.iter().find(|(slower, _)| *slower == tile).map(|(_, quicker)| *quicker)
+    }
+
+    /// The tile of packs that are joined, where the device has a kernel of it.
+    pub fn double(&self) -> Option<Tile> {
+        self.double
     }
 
     /// Query rows of the tallest feasible shape.
@@ -135,7 +147,8 @@ pub fn solve(device: &Device, head_dim: u32, dtype: Dtype) -> TileSet {
     };
     let steps = device.tile_steps.iter().copied().filter(of_feasible).collect();
     let quicker = quicker(device, &feasible, head_dim, dtype);
-    TileSet { cells, feasible, steps, quicker }
+    let double = cells.iter().find(|cell| cell.failed == [Constraint::Joined]).map(|cell| cell.tile);
+    TileSet { cells, feasible, steps, quicker, double }
 }
 
 /// Tiles with a taller one of as many tokens whose steps were measured to take less, by themselves and of an SM:
@@ -206,6 +219,9 @@ pub const SIDE_BY_SIDE: u32 = 4;
 
 /// The kernel that takes the place of 16×16 where no pack has more rows: half the products.
 pub const FEW_ROWS: Tile = Tile { m: 8, n: 16 };
+
+/// The tile of joined packs: a warpgroup takes its rows in two blocks of 64, in turn, from one reading of K and V.
+pub const DOUBLE: Tile = Tile { m: 128, n: 64 };
 
 /// The tile whose kernel runs packs of `tile`: where the device table names more registers than a thread may have, so
 /// that none of packscope's kernels is made of it, the one of half the tokens.
@@ -316,6 +332,9 @@ fn judge(device: &Device, tile: Tile, head_dim: u32, dtype: Dtype) -> Feasibilit
     let ring = kernel.in_flight.0 > u64::from(tile.n * kernel.heads * head_dim) * dtype.bytes();
     if failed.is_empty() && ctas_per_sm < 2 && !(head_dim > 128 && ring) {
         failed.push(Constraint::Overlap);
+    }
+    if failed.is_empty() && tile == DOUBLE && has_kernel(device, tile, head_dim) {
+        failed.push(Constraint::Joined);
     }
     Feasibility {
         tile,

@@ -124,6 +124,7 @@ fn short(constraint: Constraint) -> &'static str {
         Constraint::BytesInFlight => "bytes in flight",
         Constraint::MmaMinimum => "MMA minimum",
         Constraint::Overlap => "overlap",
+        Constraint::Joined => "joined packs",
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::backend::sim::cost::{CostModel, MainLoop, Waits};
 use crate::hw::{Folds, WARPS_OF_WORKER};
 use crate::plan::MergeRound;
-use crate::tile::{CtaShape, MERGE_IN_FLIGHT, Tile};
+use crate::tile::{CtaShape, DOUBLE, MERGE_IN_FLIGHT, Tile};
 use crate::units::{Bytes, Nanos};
 use crate::workload::PartialForm;
 
@@ -162,7 +162,9 @@ impl CostModel<'_> {
         if heads_of_cta > 1 {
             (rows.min(ROWS_OF_WARP), 1)
         } else if tile.m > 2 * ROWS_OF_WARP {
-            (rows.min(merged_by_a_warp(self.shape.group())), 1)
+            // A warp merges those of one block of rows after those of the other.
+            let blocks = if tile == DOUBLE { 2 } else { 1 };
+            (rows.min(blocks * merged_by_a_warp(self.shape.group())), 1)
         } else {
             (rows, WARPS_OF_WORKER)
         }
@@ -214,5 +216,14 @@ mod tests {
                 "{group}: {rows}"
             );
         }
+    }
+
+    /// A warp of 128 rows merges those of its two blocks one after another: in traces on an H200 such tasks end 10 to 20 µs
+    /// after their last tile, those of 64 rows 6 to 7.
+    #[test]
+    fn a_warp_of_two_blocks_of_rows_merges_twice_as_many() {
+        let model = CostModel { device: hw::find("h200-sxm").unwrap(), shape: &AttentionShape::default() };
+        assert_eq!(model.rows_of_warps((Tile { m: 64, n: 64 }, 1), 64), (16, 1));
+        assert_eq!(model.rows_of_warps((DOUBLE, 1), 128), (32, 1));
     }
 }

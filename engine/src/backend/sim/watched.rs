@@ -11,7 +11,9 @@
 use crate::backend::sim::cost::{CostModel, MainLoop};
 use crate::backend::sim::merge_cost::JOINED_PARTS;
 use crate::hw::{MergeKernel, SharedMerges};
+use crate::pack::SubtreeLayout;
 use crate::plan::{LaunchPlan, PlannedPack};
+use crate::tile::DOUBLE;
 use crate::units::QueryIdx;
 
 /// By so many rounds CTAs that share the merges must need fewer.
@@ -40,7 +42,7 @@ impl Watched {
         let tasks_of = |pack| plan.shape.kv_heads.div_ceil(plan.run_of_heads(launch, pack).max(1));
         let tasks: u32 = plan.packs_of(launch).iter().map(|pack| tasks_of(*pack)).sum();
         let short = tasks < kernel.fold_tasks.unwrap_or(0).saturating_mul(ctas);
-        let tall = plan.packs.iter().any(|pack| pack.tile.m > 64);
+        let tall = plan.packs.iter().any(|pack| pack.tile == SubtreeLayout::TALL);
         if !launch.kind.is_persistent() || !short || tall || plan.merge.max_partials() <= kernel.fold {
             return Self::default();
         }
@@ -83,6 +85,7 @@ impl Watched {
 fn length(pack: &PlannedPack) -> f64 {
     let of_token = match pack.tile.m {
         _ if pack.heads > 1 => 50.0,
+        _ if pack.tile == DOUBLE => 36.0,
         64 => 20.0,
         32 => 16.0,
         _ => 12.0,

@@ -49,6 +49,7 @@
 
 #[cfg(test)]
 mod brute;
+mod doubled;
 mod emit;
 mod lanes;
 mod narrow;

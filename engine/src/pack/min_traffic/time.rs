@@ -39,6 +39,9 @@
 //! **Subtrees.** But for cuts for shared merges each one is priced with subtree packs too ([`with_subtrees`]): those that take less of
 //! the lanes, and those that take little more.
 //!
+//! **Joined packs.** What is beyond the rows of a tile reads its KV once more for each 64 rows, from L2. Each cut is priced with
+//! packs of the same KV joined by two as well ([`with_joined_packs`]).
+//!
 //! **Order.** Longest first, so that what starts last is short; of equals the widest first, since what
 //! ends last merges its queries.
 //!
@@ -52,6 +55,7 @@ use std::cmp::Reverse;
 
 use crate::decision::{Choice, Considered, Decision, RuleConstant, Subject};
 use crate::error::Result;
+use crate::pack::min_traffic::doubled::with_joined_packs;
 use crate::pack::min_traffic::lanes::{Again, Lanes, Limit, Makespan};
 use crate::pack::min_traffic::narrow::narrowed;
 use crate::pack::min_traffic::search::Price;
@@ -129,7 +133,7 @@ impl Scheduler for MinTime {
         let by_last = cuts(&ways, first).into_iter().map(|cut| (cut, true));
         let shared = cuts_of_shared_merges(&ways, first).into_iter().map(|cut| (cut, false));
         for ((way, cut), subtrees) in by_last.chain(shared) {
-            if !candidates.add(ways[way].cut(input, cut), subtrees) {
+            if !candidates.add(ways[way].cut(input, cut), (cut.1.total(), subtrees)) {
                 break;
             }
         }
@@ -189,7 +193,7 @@ struct Candidates<'a> {
 impl Candidates<'_> {
     /// Adds a packing, and with `subtrees` those that take CTAs for whole subtrees in place of some of its packs. False
     /// where there is no time to price it.
-    fn add(&mut self, packing: Packing, subtrees: bool) -> bool {
+    fn add(&mut self, packing: Packing, (time, subtrees): (f64, bool)) -> bool {
         // Limits that cut alike, or ways that share alike.
         if self.packings.iter().any(|other| (other.one_head, &other.packs) == (packing.one_head, &packing.packs)) {
             return true;
@@ -203,7 +207,7 @@ impl Candidates<'_> {
             let more = with_subtrees(self.input, &packing, *most);
             with.extend(more.filter(|more| with.iter().all(|other| other.packs != more.packs)));
         }
-        self.packings.push(packing);
+        self.packings.push(with_joined_packs(self.input, &packing, time).unwrap_or(packing));
         for packing in with {
             let tall = with_tall_packs(self.input, &packing);
             self.packings.push(packing);
@@ -275,8 +279,8 @@ impl<'a> Way<'a> {
         let pieces: Vec<u32> = (0..whole.len()).map(|number| self.lanes.pieces(number, limit)).collect();
         let (packs, queries) = (Vec::with_capacity(whole.len()), queries.clone());
         let (imposed, decisions) = (imposed.clone(), decisions.clone());
-        let mut packing =
-            Packing { packs, queries, imposed, one_head: *one_head, one_wave: makespan.is_one_wave(), decisions };
+        let (one_head, one_wave) = (*one_head, makespan.is_one_wave());
+        let mut packing = Packing { packs, queries, imposed, one_head, one_wave, decisions };
         for (pack, pieces) in whole.iter().zip(&pieces) {
             push_pieces(&mut packing.packs, *pack, pack.block_count().div_ceil(*pieces), block_size);
         }
