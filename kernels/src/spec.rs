@@ -382,12 +382,12 @@ impl KernelSpec {
             return Err(KernelError::Unsupported(format!("decode beside prefill at head dimension {}", self.head_dim)));
         }
         let double = self.tiles.contains(&Tile::DOUBLE);
-        let beside = |tile: &Tile| matches!(*tile, Tile::DOUBLE | Tile::MASKED) || tile.heads_together() > 1;
+        let beside = |tile: &Tile| matches!(*tile, Tile::DOUBLE | Tile::MASKED | Tile::LEAN);
         let beside_double = self.tiles.iter().all(beside) && self.copies == Copies::Bulk;
         if double && (self.head_dim > Tile::MASKED_DIM || !beside_double || self.sight != Sight::Whole) {
             return Err(KernelError::Unsupported(format!(
                 "tiles {:?} with {:?} copies at head dimension {}: one of 128 rows by 64 tokens is for packs without masks, blocks of \
-                 {} tokens or more and up to {} dimensions, beside 64x64 and tiles of several KV heads",
+                 {} tokens or more and up to {} dimensions, beside 64x64 and 8x16",
                 self.tiles,
                 self.copies,
                 self.head_dim,

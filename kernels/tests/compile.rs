@@ -139,7 +139,7 @@ fn copied_so(arch: &Arch, (head_dim, dtype): (u32, Dtype), trace: bool, copies: 
         if tiles.iter().any(|tile| tile.heads_together() > 1) {
             decodes.push(KernelSpec { folds: Folds::AtEnd, ..of(true) });
         }
-        if tiles.len() == MIXED.len() {
+        if tiles.len() == MIXED.len() || tiles.contains(&Tile::DOUBLE) {
             decodes.push(KernelSpec { folds: Folds::Never, ..of(true) });
         }
     }

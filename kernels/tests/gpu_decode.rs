@@ -26,7 +26,7 @@ const TILE_SETS: [&[Tile]; 16] = [
     &[Tile::TALL],
     &[Tile::DOUBLE],
     &[Tile::DOUBLE, Tile::LEAN],
-    &[Tile::DOUBLE, Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],
+    &[Tile::DOUBLE, Tile { m: 64, n: 64 }, Tile::LEAN],
     &[Tile::DOUBLE, Tile { m: 64, n: 64 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 32, n: 64 }, Tile { m: 16, n: 16 }],
     &[Tile { m: 64, n: 64 }, Tile { m: 16, n: 16 }],

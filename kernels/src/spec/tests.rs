@@ -10,7 +10,7 @@ fn double(beside: &[Tile], head_dim: u32) -> KernelSpec {
 #[test]
 fn two_ctas_of_128_rows_by_64_tokens_share_an_sm() {
     for head_dim in [64, 128] {
-        let spec = double(&[Tile::MASKED, Tile { m: 16, n: 16 }], head_dim);
+        let spec = double(&[Tile::MASKED, Tile::LEAN], head_dim);
         assert!(spec.shared_bytes(&Arch::SM_90A).unwrap() <= (Arch::SM_90A.shared_per_sm / 2) - 1024);
         assert_eq!(2 * spec.threads(&Arch::SM_90A) * DOUBLE_REGISTERS, 65_536);
     }
@@ -23,6 +23,7 @@ fn a_tile_of_128_rows_by_64_tokens_runs_where_its_registers_do() {
     let refused = [
         double(&[Tile { m: 32, n: 64 }], 128),
         double(&[Tile { m: 16, n: 64 }], 128),
+        double(&[Tile { m: 16, n: 16 }], 128),
         double(&[], 256),
         KernelSpec { copies: Copies::Tokens, ..double(&[], 128) },
         KernelSpec { sight: Sight::Masked, ..double(&[Tile::MASKED], 128) },

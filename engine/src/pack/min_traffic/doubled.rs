@@ -15,7 +15,7 @@ use crate::decision::{Choice, Considered, Decision, Price, Subject};
 use crate::hw::{JoinedPacks, WARPS_OF_WORKER};
 use crate::pack::min_traffic::lanes::{lane_time, tile_of};
 use crate::pack::{Pack, PackInput, Packing, SubtreeLayout};
-use crate::tile::{BULK_BLOCK, DOUBLE, LaneTime};
+use crate::tile::{BULK_BLOCK, DOUBLE, FEW_ROWS, LaneTime};
 use crate::units::{NodeIdx, PackIdx, QueryIdx};
 
 /// Rows of joined packs at least, as a part of those of the tile: a CTA computes all of these.
@@ -50,7 +50,8 @@ pub(super) fn with_joined_packs(input: &PackInput<'_>, packing: &Packing, run: f
     // Tiles that run beside it in one persistent kernel without spills.
     let runs_beside = |pack: &Pack| {
         let tile = tile_of(input, pack, packing.one_head);
-        tile == SubtreeLayout::TILE || lane_time(input, pack, packing.one_head).heads > 1
+        let several = lane_time(input, pack, packing.one_head).heads > 1;
+        tile == SubtreeLayout::TILE || (several && pack.rows(shape.group()) <= FEW_ROWS.m)
     };
     let mut others = packs.iter().filter(|part| part.instead.is_none());
     if packs.iter().all(|part| part.instead.is_none()) || !others.all(|part| runs_beside(&part.pack)) {
@@ -197,6 +198,7 @@ mod tests {
             ("too long a CTA", "1,192_9088,509", (28, 4), 32, "h200-sxm"),
             ("little that is read again", "1,192_2784,1067", (32, 8), 32, "h200-sxm"),
             ("rows that fill three quarters of the tile", "16,768_3808,175", (32, 8), 32, "h200-sxm"),
+            ("packs of sixteen rows beside", "1,8,128,512_32,2048,256,256", (32, 8), 32, "h200-sxm"),
             ("blocks without bulk copies", "1,8,512_32,2048,256", (32, 8), 8, "h200-sxm"),
             ("a GPU on which it was not measured", "1,8,512_32,2048,256", (32, 8), 32, "h100-sxm"),
         ] {
