@@ -222,8 +222,8 @@ __device__ __forceinline__ void discard_folded(const DecodeParams& p, const Task
 // Tiles of 32 rows where three CTAs share an SM: the merge has few registers beside them.
 constexpr bool kCrowded = PS_MIN_CTAS > 2 && PS_ROWS > 16;
 
-// Partials asked for at once: with masks and a trace there are no registers for the sixth beside tile 16 x 16, and where K and
-// V come token by token the trace leaves those for two beside crowded tiles.
+// Partials asked for at once: with masks and a trace there are no registers for the sixth beside tile 16 x 16, nor beside 128
+// rows, which leave the scout as few; and where K and V come token by token the trace leaves those for two beside crowded tiles.
 constexpr int kMergeBatch =
     PS_BESIDE || (kCrowded && PS_TRACE && !PS_TMA) ? 2 : kDim > 128 ? 3 : kDouble || (PS_MASKS && PS_TRACE) ? 5 : 6;
 

@@ -39,8 +39,8 @@
 //! **Subtrees.** But for cuts for shared merges each one is priced with subtree packs too ([`with_subtrees`]): those that take less of
 //! the lanes, and those that take little more.
 //!
-//! **Joined packs.** What is beyond the rows of a tile reads its KV once more for each 64 rows, from L2. Each cut is priced with
-//! packs of the same KV joined by two as well ([`with_joined_packs`]).
+//! **Joined packs.** What is beyond the rows of a tile reads its KV once more for each 64 rows, from L2. In a cut whose run is
+//! long and for which L2 has much of that to do, packs of the same KV are joined by two ([`with_joined_packs`]).
 //!
 //! **Order.** Longest first, so that what starts last is short; of equals the widest first, since what
 //! ends last merges its queries.
