@@ -11,15 +11,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::decision::{Choice, Considered, Decision, Price, Subject};
+use crate::decision::Subject;
 use crate::hw::{JoinedPacks, WARPS_OF_WORKER};
 use crate::pack::min_traffic::lanes::{lane_time, tile_of};
+use crate::pack::min_traffic::subtrees::{even_parts, explain_rows};
 use crate::pack::{Pack, PackInput, Packing, SubtreeLayout};
 use crate::tile::{BULK_BLOCK, DOUBLE, FEW_ROWS, LaneTime};
-use crate::units::{NodeIdx, PackIdx, QueryIdx};
+use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 
 /// Rows of joined packs at least, as a part of those of the tile: a CTA computes all of these.
 const FULL: f64 = 0.875;
+
 /// The packing with packs of the same blocks joined as far as [`DOUBLE`] has rows; `None` where there are none that have more than
 /// another tile then, or no kernel for them and the others.
 pub(super) fn with_joined_packs(input: &PackInput<'_>, packing: &Packing, run: f64) -> Option<Packing> {
@@ -38,10 +40,9 @@ pub(super) fn with_joined_packs(input: &PackInput<'_>, packing: &Packing, run: f
         let least = queries.len() / count * shape.group() as usize;
         if count < alike.len() && least as f64 >= FULL * f64::from(DOUBLE.m) {
             let before = alike.len();
-            // As even as can be, so that all have more rows than another tile.
-            let parts =
-                (0..count).map(|at| queries[queries.len() * at / count..queries.len() * (at + 1) / count].to_vec());
-            packs.extend(parts.map(|queries| Part { pack: alike[0], queries, instead: Some((before, count)) }));
+            let joined =
+                |own: &[QueryIdx]| Part { pack: alike[0], queries: own.to_vec(), instead: Some((before, count)) };
+            packs.extend(even_parts(&queries, count).map(joined));
         } else {
             let own = alike.drain(..).map(|pack| (pack, packing.queries_of(&pack).to_vec()));
             packs.extend(own.map(|(pack, queries)| Part { pack, queries, instead: None }));
@@ -122,7 +123,10 @@ fn packing_of(input: &PackInput<'_>, before: &Packing, packs: Vec<Part>) -> Pack
     let mut packing = Packing { one_head, one_wave, decisions, ..Packing::default() };
     for (at, Part { pack, queries, instead }) in packs.into_iter().enumerate() {
         if let (true, Some((before, count))) = (input.explain, instead) {
-            packing.decisions.records.push(explain(input, (PackIdx::from(at), &pack), (before, count)));
+            let rule = "where the run is shorter by it, packs of the same KV are joined";
+            let [now, before] = [count, before].map(|packs| Tokens(pack.tokens.0 * packs as u64));
+            let of_token = input.batch.shape.kv_bytes_per_token();
+            packing.decisions.records.push(explain_rows(PackIdx::from(at), (now, before), of_token, rule));
         }
         packing.packs.push(Pack {
             queries_begin: packing.queries.len() as u32,
@@ -132,24 +136,6 @@ fn packing_of(input: &PackInput<'_>, before: &Packing, packs: Vec<Part>) -> Pack
         packing.queries.extend_from_slice(&queries);
     }
     packing
-}
-
-fn explain(input: &PackInput<'_>, (at, pack): (PackIdx, &Pack), (before, count): (usize, usize)) -> Decision {
-    let token = input.batch.shape.kv_bytes_per_token().as_f64();
-    let way = |what, packs: usize| {
-        let tokens = pack.tokens.as_f64() * packs as f64;
-        Considered::new(what, tokens, Price::traffic(tokens * token))
-    };
-    Decision {
-        subject: Subject::Pack(at),
-        other: None,
-        choice: Choice::Sharing,
-        considered: vec![way("at most 128 rows", count), way("at most 64 rows", before)],
-        chosen: 0,
-        unit: "KV tokens read".into(),
-        rule: "where the run is shorter by it, packs of the same KV are joined".into(),
-        constant: None,
-    }
 }
 
 #[cfg(test)]

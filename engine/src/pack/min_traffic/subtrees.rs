@@ -90,9 +90,8 @@ pub(super) fn with_tall_packs(input: &PackInput<'_>, packing: &Packing) -> Optio
     let most = (SubtreeLayout::TALL.m / shape.group()) as usize;
     let mut packs = Vec::new();
     for (pack, read, queries) in of_node.values() {
-        // As even as can be.
         let count = queries.len().div_ceil(most);
-        for own in (0..count).map(|at| &queries[queries.len() * at / count..queries.len() * (at + 1) / count]) {
+        for own in even_parts(queries, count) {
             let shared = u64::from(pack.block_count()) * u64::from(shape.block_size);
             let tokens = Tokens(shared) + tokens_below(input, pack.node, own);
             packs.push((Pack { queries_len: own.len() as u32, tokens, ..*pack }, own, read / count as u64));
@@ -106,7 +105,9 @@ pub(super) fn with_tall_packs(input: &PackInput<'_>, packing: &Packing) -> Optio
     tall.decisions.records.retain(|decision| !matches!(decision.subject, Subject::Pack(_)));
     for (at, (pack, queries, before)) in packs.into_iter().enumerate() {
         if input.explain {
-            tall.decisions.records.push(explain_tall(at, (pack.tokens, Tokens(before)), shape.kv_bytes_per_token()));
+            let rule = "where all packs are subtrees, CTAs of twice the rows read once what two read before";
+            let read = (pack.tokens, Tokens(before));
+            tall.decisions.records.push(explain_rows(PackIdx::from(at), read, shape.kv_bytes_per_token(), rule));
         }
         tall.packs.push(Pack { queries_begin: tall.queries.len() as u32, ..pack });
         tall.queries.extend_from_slice(queries);
@@ -325,17 +326,28 @@ fn explain(at: usize, taken: Taken) -> Decision {
     }
 }
 
-fn explain_tall(at: usize, (tokens, before): (Tokens, Tokens), of_token: Bytes) -> Decision {
+/// Queries in so many parts, as even as can be.
+pub(super) fn even_parts(queries: &[QueryIdx], count: usize) -> impl Iterator<Item = &[QueryIdx]> {
+    (0..count).map(move |at| &queries[queries.len() * at / count..queries.len() * (at + 1) / count])
+}
+
+/// Why a pack has twice the rows: what is read now and was before.
+pub(super) fn explain_rows(
+    at: PackIdx,
+    (tokens, before): (Tokens, Tokens),
+    of_token: Bytes,
+    rule: &'static str,
+) -> Decision {
     let way =
         |what, read: Tokens| Considered::new(what, read.as_f64(), Price::traffic(read.as_f64() * of_token.as_f64()));
     Decision {
-        subject: Subject::Pack(PackIdx::from(at)),
+        subject: Subject::Pack(at),
         other: None,
         choice: Choice::Sharing,
         considered: vec![way("at most 128 rows", tokens), way("at most 64 rows", before)],
         chosen: 0,
         unit: "KV tokens read".into(),
-        rule: "where all packs are subtrees, CTAs of twice the rows read once what two read before".into(),
+        rule: rule.into(),
         constant: None,
     }
 }
