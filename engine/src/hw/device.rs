@@ -226,8 +226,8 @@ pub struct MarkedReads {
     pub outdated: IgnoredAny,
 }
 
-/// Runs that are shorter where packs of the same KV are joined: those of which L2 takes much for reading it again, and that end
-/// long after a CTA of a joined pack could.
+/// Runs that are shorter where packs of the same KV are joined: those of which L2 takes much for reading it again, that end after
+/// the CTAs of joined packs do, and that HBM keeps busy beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JoinedPacks {
@@ -237,6 +237,9 @@ pub struct JoinedPacks {
     pub longest: f64,
     /// The least part of one that L2 would take for what is no longer read.
     pub saved: f64,
+    /// The least part of one that HBM takes for what has to be read.
+    #[serde(default)]
+    pub hbm: f64,
 }
 
 /// What is much for packscope's kernels.

@@ -226,10 +226,11 @@ impl List {
             self.part("marked_reads.read_again", *read_again, 1.0..=1e6);
             self.part("marked_reads.written_back", *written_back, 0.0..=1.0);
         }
-        if let Some(JoinedPacks { least_run, longest, saved }) = joined_packs {
+        if let Some(JoinedPacks { least_run, longest, saved, hbm }) = joined_packs {
             self.time("joined_packs.least_run", *least_run, 0..=1_000_000_000);
             self.part("joined_packs.longest", *longest, 0.0..=1.0);
             self.part("joined_packs.saved", *saved, 0.0..=1.0);
+            self.part("joined_packs.hbm", *hbm, 0.0..=1.0);
         }
         if let Some(kernel) = merge_kernel {
             self.inside("merge_kernel.", |list| list.merge_kernel(kernel));

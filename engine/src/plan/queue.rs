@@ -24,15 +24,19 @@
 //! comes last has nobody beside it. There each kind is longest first: with groups of 7 and of 16 that makes configurations 9
 //! and 16 under `pat` 16 to 27 % shorter (H200), where packs of 256 tokens came behind pieces of 32.
 //!
+//! Joined packs have an order of their own, beside that of all others ([`joined`]).
+//!
 //! Worked number, H200 at 32/8, configuration 11 of PAT: 64 packs of 608 tokens and 256 of 32 take the lanes 37 µs;
 //! 1,024 leaves move 1.1 GB in 242 µs and take the lanes 120, so 30 % of them would balance, and a fifth is taken.
+
+mod joined;
 
 use std::cmp::Reverse;
 
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::pack::PackInput;
 use crate::plan::PlannedPack;
-use crate::tile::{LaneTime, Tile};
+use crate::tile::{DOUBLE, LaneTime, Tile};
 use crate::units::{NodeIdx, PackIdx};
 use crate::workload::PartialForm;
 
@@ -58,9 +62,16 @@ struct Load {
     streams: bool,
 }
 
+impl Load {
+    const NONE: Self = Self { hbm: 0.0, lanes: 0.0, cta: 0.0, streams: true };
+}
+
 /// The packs in the order of the queue, with the reason where one is asked for.
 pub(super) fn order(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> (Vec<PackIdx>, Option<Decision>) {
     let loads = loads(input, packs, merges);
+    if packs.iter().any(|pack| pack.tile == DOUBLE) {
+        return joined::order(input, packs, &loads);
+    }
     let mix = Mix::of(&loads);
     let order = if mix.share > 0.0 {
         mixed(&along_tree(input, packs, &loads, &mix), &loads, &mix)
@@ -170,11 +181,14 @@ impl Mix {
         (self.shared.hbm + self.streams.hbm).max(self.shared.lanes + self.streams.lanes)
     }
 
+    /// Time of one kind after the other.
+    fn apart(&self) -> f64 {
+        self.shared.hbm.max(self.shared.lanes) + self.streams.hbm.max(self.streams.lanes)
+    }
+
     /// One kind after the other against both at once.
     fn explain(&self) -> Decision {
-        let (shared, streams) = (self.shared, self.streams);
-        let apart = shared.hbm.max(shared.lanes) + streams.hbm.max(streams.lanes);
-        let together = self.together();
+        let (apart, together) = (self.apart(), self.together());
         let way = |what, share: f64, time| Considered::new(what, 100.0 * share, Price::one_kernel(time));
         Decision {
             subject: Subject::Plan,

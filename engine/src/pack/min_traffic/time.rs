@@ -39,8 +39,9 @@
 //! **Subtrees.** But for cuts for shared merges each one is priced with subtree packs too ([`with_subtrees`]): those that take less of
 //! the lanes, and those that take little more.
 //!
-//! **Joined packs.** What is beyond the rows of a tile reads its KV once more for each 64 rows, from L2. In a cut whose run is
-//! long and for which L2 has much of that to do, packs of the same KV are joined by two ([`with_joined_packs`]).
+//! **Joined packs.** What is beyond the rows of a tile reads its KV once more for each 64 rows, from L2. Where the run is long and L2
+//! has much of that to do, packs of the same KV are joined by two, and cut so that they compute on one lane of each SM while the other
+//! streams ([`with_joined_packs`]). They go before what the closed form takes.
 //!
 //! **Order.** Longest first, so that what starts last is short; of equals the widest first, since what
 //! ends last merges its queries.
@@ -130,10 +131,14 @@ impl Scheduler for MinTime {
         let (mut ways, first) = ways(input);
         ways.extend(ways.iter().filter_map(|way| way.with_one_head(input)).collect::<Vec<_>>());
         let mut candidates = Candidates { input, packings: Vec::new(), packs: 0 };
+        if let Some(joined) = ways[first].joined(input) {
+            candidates.packs += joined.packs.len();
+            candidates.packings.push(joined);
+        }
         let by_last = cuts(&ways, first).into_iter().map(|cut| (cut, true));
         let shared = cuts_of_shared_merges(&ways, first).into_iter().map(|cut| (cut, false));
         for ((way, cut), subtrees) in by_last.chain(shared) {
-            if !candidates.add(ways[way].cut(input, cut), (cut.1.total(), subtrees)) {
+            if !candidates.add(ways[way].cut(input, cut), subtrees) {
                 break;
             }
         }
@@ -193,7 +198,7 @@ struct Candidates<'a> {
 impl Candidates<'_> {
     /// Adds a packing, and with `subtrees` those that take CTAs for whole subtrees in place of some of its packs. False
     /// where there is no time to price it.
-    fn add(&mut self, packing: Packing, (time, subtrees): (f64, bool)) -> bool {
+    fn add(&mut self, packing: Packing, subtrees: bool) -> bool {
         // Limits that cut alike, or ways that share alike.
         if self.packings.iter().any(|other| (other.one_head, &other.packs) == (packing.one_head, &packing.packs)) {
             return true;
@@ -207,7 +212,7 @@ impl Candidates<'_> {
             let more = with_subtrees(self.input, &packing, *most);
             with.extend(more.filter(|more| with.iter().all(|other| other.packs != more.packs)));
         }
-        self.packings.push(with_joined_packs(self.input, &packing, time).unwrap_or(packing));
+        self.packings.push(packing);
         for packing in with {
             let tall = with_tall_packs(self.input, &packing);
             self.packings.push(packing);
@@ -258,6 +263,14 @@ impl<'a> Way<'a> {
         let few = self.limits[0].1.waves() <= WAVES_OF_ONE_HEAD;
         let open = input.fixed_tile.is_none() && few && self.lanes.takes_several_heads();
         open.then(|| Self::of(input, Packing { one_head: true, ..self.packing.clone() }, self.lanes.again()))
+    }
+
+    /// The same with packs of the same KV joined, where that is known to shorten the run.
+    fn joined(&self, input: &PackInput<'_>) -> Option<Packing> {
+        with_joined_packs(input, self.total(), |pieces, ends| {
+            let limit = self.lanes.limit(pieces, ends);
+            self.cut(input, (limit, self.lanes.makespan(limit)))
+        })
     }
 
     /// Whether cohorts tell who comes last where packs are cut so. Leaves of one KV head end soon, so that a pack which several
