@@ -22,7 +22,7 @@ use crate::backend::sim::runs_on::RunsOn;
 use crate::backend::sim::sight::Sight;
 use crate::hw::Device;
 use crate::plan::{CtaOrder, HybridKernel, LaunchKind, LaunchPlan, PlannedPack, PrefillKernel, PrefillTask};
-use crate::tile::{self, BULK_BLOCK, CtaShape, Tile, WARPS_FOR_FULL_TENSOR_RATE};
+use crate::tile::{self, BULK_BLOCK, CtaShape, DOUBLE, Tile, WARPS_FOR_FULL_TENSOR_RATE};
 use crate::units::{Bytes, Nanos};
 use crate::workload::AttentionShape;
 
@@ -350,9 +350,11 @@ impl CostModel<'_> {
         let unchained = memory.max(compute);
         let time = unchained.max(longer(steps_of_rows * cta.chain, cta.fetch.time(pack.tokens.0, steps)));
         // A ring of tiles is filled while tiles are computed, so memory is waited for only as far as it takes longer; with
-        // one buffer each tile is. What was fetched ahead came through the same memory.
+        // one buffer each tile is. What was fetched ahead came through the same memory. Joined packs go by what others of them have
+        // brought to L2, whatever HBM gives.
         let ring = in_flight > tile_bytes;
-        let waits = Waits { l2: 0.0, hbm: if ring { (latency + further).min(time) } else { time } };
+        let waited = if ring { (latency + further).min(time) } else { time };
+        let waits = if tile == DOUBLE { Waits { l2: waited, hbm: 0.0 } } else { Waits { l2: 0.0, hbm: waited } };
         let share = f64::from(heads) / f64::from(all_heads);
         let q = self.shape.query_bytes().as_f64() * share * f64::from(pack.queries_len);
         let dram_write = written * share;

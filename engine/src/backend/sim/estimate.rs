@@ -93,7 +93,9 @@ mod tests {
     use crate::backend::sim::{self, estimate};
     use crate::pack;
     use crate::pack::testing::with_input;
+    use crate::plan::testing::with_preferred_plan;
     use crate::plan::{PlanChoice, Strategy, build};
+    use crate::tile::DOUBLE;
     use crate::workload::{AttentionShape, PrefixTree, parse_tree};
 
     /// Leaves and pieces of shared KV that end about together: a merge by the one takes several times that by the other.
@@ -134,5 +136,19 @@ mod tests {
             });
         }
         assert!(waves > 12, "{waves}");
+    }
+
+    /// Joined packs end when half of the run is over, and merge then for as long as a leaf takes.
+    #[test]
+    fn what_joined_packs_merge_does_not_hold_up_the_end_of_the_run() {
+        for tree in ["1,8,512_32,2048,256", "1,384_7776,1067"] {
+            let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
+            with_preferred_plan(&parse_tree(tree, shape).unwrap(), ("min-time", "h200-sxm"), |input, plan| {
+                assert!(plan.packs.iter().any(|pack| pack.tile == DOUBLE), "{tree}");
+                let price = estimate::estimate(plan, input.tree, input.device).unwrap().as_f64();
+                let run = sim::makespan(plan, input.tree, input.device).unwrap().as_f64();
+                assert!((price / run - 1.0).abs() < 0.03, "{tree}: {price} and {run}");
+            });
+        }
     }
 }

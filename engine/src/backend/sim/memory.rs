@@ -14,7 +14,7 @@
 //! of it a byte. Worked number, H200, 180 requests of which each reads 18.8 times what they have between them, 178 MB:
 //! 39 µs of HBM and 3.2 GB of hits in 225 µs; 64 µs where a scheduler reads them 2.6 times.
 //!
-//! While prefill runs, each SM has a second clock for it, and `share` finds both speeds.
+//! While prefill or joined packs run, each SM has a second clock for them, and `share` finds both speeds.
 
 mod solve;
 
@@ -147,7 +147,7 @@ impl Group {
     }
 }
 
-/// Prefill on one SM.
+/// What computes on one SM: prefill, or joined packs.
 #[derive(Clone, Debug)]
 struct Computing {
     running: Vec<Running>,
@@ -192,7 +192,7 @@ pub(super) struct Fluid {
     time: f64,
     running: Vec<Vec<Running>>,
     sms: Vec<Group>,
-    /// Prefill of each SM; empty until there is some.
+    /// What computes on each SM; empty until something does.
     computing: Vec<Computing>,
     /// Main loops of it that run.
     computes: usize,

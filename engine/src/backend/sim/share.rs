@@ -2,7 +2,8 @@
 //! its own.
 //!
 //! Decode waits for memory and uses little of the tensor cores, prefill the other way round, so one
-//! factor for both would make a full HBM stop the tensor cores. Each SM has two clocks instead:
+//! factor for both would make a full HBM stop the tensor cores. Each SM has two clocks instead; joined packs,
+//! which read what others of them brought to L2, compute:
 //!
 //! ```text
 //! streams    s₀ = min(cap₀, φ)                       waits for HBM all its time
