@@ -309,7 +309,7 @@ pub trait Scheduler: Sync {
     /// [`crate::Error::Unsupported`] naming the limit, where the system cannot take the batch.
     fn pack(&self, input: &PackInput<'_>) -> Result<Packing>;
 
-    /// Packs that are as good by what the scheduler knows, [`Self::pack`]'s first: of these the ones are taken whose run is
+    /// Packs that are as good by what the scheduler knows, those that it prefers first: of these the ones are taken whose run is
     /// shortest under the strategy by the simulator's rates. All systems but ours prescribe theirs.
     ///
     /// # Errors

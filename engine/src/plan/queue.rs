@@ -181,27 +181,41 @@ impl Mix {
         (self.shared.hbm + self.streams.hbm).max(self.shared.lanes + self.streams.lanes)
     }
 
-    /// Time of one kind after the other.
-    fn apart(&self) -> f64 {
-        self.shared.hbm.max(self.shared.lanes) + self.streams.hbm.max(self.streams.lanes)
-    }
-
     /// One kind after the other against both at once.
     fn explain(&self) -> Decision {
-        let (apart, together) = (self.apart(), self.together());
-        let way = |what, share: f64, time| Considered::new(what, 100.0 * share, Price::one_kernel(time));
+        let ways = [
+            ("queue longest first", 0.0),
+            ("queue with streams between shared packs", if self.share > 0.0 { self.share } else { MOST }),
+        ];
+        let rule = "as many packs that stream from HBM as keep HBM and the lanes busy alike, but so few that leaves arrive last";
+        Decision {
+            chosen: usize::from(self.share > 0.0),
+            constant: Some(RuleConstant::new(
+                "largest share",
+                MOST,
+                (self.balance > 0.0 && self.balance < 1.0).then_some(self.balance),
+            )),
+            ..self.choice(ways, "% of the streams run beside shared packs", rule)
+        }
+    }
+
+    /// A choice of the second of two ways, that of both kinds at once, with the part of either that has the `unit`.
+    fn choice(&self, ways: [(&'static str, f64); 2], unit: &'static str, rule: &str) -> Decision {
+        let apart = self.shared.hbm.max(self.shared.lanes) + self.streams.hbm.max(self.streams.lanes);
+        let priced = ways.into_iter().zip([apart, self.together()]);
+        let way = |((what, part), time)| Considered::new(what, 100.0 * part, Price::one_kernel(time));
         Decision {
             subject: Subject::Plan,
             other: None,
             choice: Choice::Launch,
-            considered: vec![
-                way("queue longest first", 0.0, apart),
-                way("queue with streams between shared packs", if self.share > 0.0 { self.share } else { MOST }, together),
-            ],
-            chosen: usize::from(self.share > 0.0),
-            unit: "% of the streams run beside shared packs".into(),
-            rule: "as many packs that stream from HBM as keep HBM and the lanes busy alike, but so few that leaves arrive last; the price is that of one kind after the other, and of both at once, by HBM and the lanes alone".into(),
-            constant: Some(RuleConstant::new("largest share", MOST, (self.balance > 0.0 && self.balance < 1.0).then_some(self.balance))),
+            considered: priced.map(way).collect(),
+            chosen: 1,
+            unit: unit.into(),
+            rule: format!(
+                "{rule}; the price is that of one kind after the other, and of both at once, by HBM and the lanes alone"
+            )
+            .into(),
+            constant: None,
         }
     }
 }

@@ -103,7 +103,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What other packs must gain on those that a scheduler's closed form takes. Behind the first wave cohorts do not see who of a
+/// What other packs must gain on those that a scheduler prefers. Behind the first wave cohorts do not see who of a
 /// few comes last: of PAT's configurations at five head setups, some whose packs gained less took 4 to 24 % longer when
 /// simulated.
 const GAIN: f64 = 0.95;
@@ -131,7 +131,7 @@ pub(super) struct Run {
     pub(super) partials: u32,
 }
 
-/// The run that is taken of those that gain on a scheduler's closed form, one after another, and the least time of them.
+/// The run that is taken of those that gain on what a scheduler prefers, one after another, and the least time of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken(Option<(Run, Nanos)>);
 
@@ -160,7 +160,7 @@ fn alike(least: Nanos) -> Nanos {
     Nanos((ALIKE * least.as_f64()) as u64)
 }
 
-/// The part of the time of a scheduler's closed form that other packs may take.
+/// The part of the time of the packs that a scheduler prefers which others may take.
 fn gain(packing: &Packing, block_size: u32) -> f64 {
     if packing.packs.iter().all(|pack| pack.is_subtree(block_size)) {
         SUBTREES_GAIN
@@ -173,7 +173,7 @@ fn gain(packing: &Packing, block_size: u32) -> f64 {
     }
 }
 
-/// The most that other packs may take where those of a scheduler's closed form need `time`.
+/// The most that other packs may take where those that a scheduler prefers need `time`.
 pub(super) fn gaining(time: Nanos, packing: &Packing, block_size: u32) -> Nanos {
     Nanos(((time.as_f64() * gain(packing, block_size)).ceil() as u64).saturating_sub(1))
 }
@@ -246,7 +246,7 @@ fn explain(candidates: &[Candidate], chosen: usize, gain: f64) -> Decision {
         considered: candidates.iter().map(way).collect(),
         chosen,
         unit: "µs by cohorts".into(),
-        rule: "the packs that take least by the scheduler's closed form, but for others whose run is shorter by cohorts of like CTAs, and by more than these err; of such whose runs take alike, the fewest partials"
+        rule: "the packs that the scheduler prefers, but for others whose run is shorter by cohorts of like CTAs, and by more than these err; of such whose runs take alike, the fewest partials"
             .into(),
         constant: Some(RuleConstant::new("part of the first one's time", gain, None)),
     }
@@ -272,7 +272,7 @@ mod tests {
         plan_batch(&spec, &Arc::new(spec.build().unwrap()), &options(strategy)).unwrap()
     }
 
-    /// The price of the packs that `min-time` takes by its closed form, joined where that is shorter, and of those that are
+    /// The price of the packs that `min-time` prefers, and of those that are
     /// planned; and what these have to gain, where they are others.
     fn prices(spec: &BatchSpec, strategy: Strategy) -> ([f64; 2], f64) {
         let (options, planned) = (options(strategy), planned(spec, strategy));

@@ -70,7 +70,7 @@ impl Demand {
 pub(super) enum Pace {
     /// That of memory: decode and merge.
     Streams,
-    /// That of the tensor cores: prefill.
+    /// That of the tensor cores: prefill, and joined packs.
     Computes,
 }
 

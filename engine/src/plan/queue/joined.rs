@@ -19,7 +19,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::decision::{Choice, Considered, Decision, Price, Subject};
+use crate::decision::Decision;
 use crate::pack::PackInput;
 use crate::plan::PlannedPack;
 use crate::plan::queue::{Load, Mix, along_tree, mixed};
@@ -55,8 +55,8 @@ pub(super) fn order(input: &PackInput<'_>, packs: &[PlannedPack], loads: &[Load]
 
 /// How joined packs take turns.
 struct Turns {
-    /// CTAs of one pack, of all, and those that run at once.
-    of_pack: f64,
+    /// CTAs of a pack, of all packs, and those that run at once.
+    of_pack: u32,
     ctas: f64,
     lanes: f64,
     /// Lanes of the device.
@@ -65,8 +65,8 @@ struct Turns {
 
 impl Turns {
     fn of(input: &PackInput<'_>, joined: &[PackIdx], loads: &[Load], mix: &Mix) -> Self {
-        let of_pack = f64::from(input.batch.shape.kv_heads);
-        let ctas = joined.len() as f64 * of_pack;
+        let of_pack = input.batch.shape.kv_heads;
+        let ctas = joined.len() as f64 * f64::from(of_pack);
         let longest = joined.iter().map(|pack| loads[pack.at()].cta).fold(1.0, f64::max);
         let turns = (DONE * mix.together() / longest).floor().max(1.0);
         let sms = f64::from(input.device.sm_count);
@@ -78,8 +78,7 @@ impl Turns {
     fn begins(&self, joined: &[PackIdx], loads: &[Load]) -> Vec<f64> {
         let mut free: BinaryHeap<Reverse<u64>> = (0..self.lanes as usize).map(|_| Reverse(0)).collect();
         let begin = |pack: &PackIdx| {
-            let taken = (0..self.of_pack as usize).map_while(|_| free.pop().map(|Reverse(at)| at));
-            let taken: Vec<u64> = taken.collect();
+            let taken: Vec<u64> = (0..self.of_pack).map_while(|_| free.pop().map(|Reverse(at)| at)).collect();
             free.extend(taken.iter().map(|at| Reverse(at + loads[pack.at()].cta as u64)));
             taken.first().copied().unwrap_or(0) as f64
         };
@@ -87,20 +86,12 @@ impl Turns {
     }
 
     fn explain(&self, mix: &Mix) -> Decision {
-        let way = |what, lanes: f64, time| Considered::new(what, 100.0 * lanes / self.all, Price::one_kernel(time));
-        Decision {
-            subject: Subject::Plan,
-            other: None,
-            choice: Choice::Launch,
-            considered: vec![
-                way("queue with joined packs first", self.ctas.min(self.all), mix.apart()),
-                way("queue with joined packs in turns, streams beside them", self.ctas.min(self.lanes), mix.together()),
-            ],
-            chosen: 1,
-            unit: "% of the lanes compute joined packs at once".into(),
-            rule: "as few lanes as let all joined packs take turns within the run, but one on each SM, since these compute at their own pace while the others stream; the price is that of one kind after the other, and of both at once, by HBM and the lanes alone".into(),
-            constant: None,
-        }
+        let ways = [
+            ("queue with joined packs first", self.ctas.min(self.all) / self.all),
+            ("queue with joined packs in turns, streams beside them", self.ctas.min(self.lanes) / self.all),
+        ];
+        let rule = "as few lanes as let all joined packs take turns within the run, but one on each SM: they compute at a pace of their own while the others stream";
+        mix.choice(ways, "% of the lanes compute joined packs at once", rule)
     }
 }
 

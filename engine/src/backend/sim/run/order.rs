@@ -172,8 +172,8 @@ impl Simulation<'_> {
     }
 
     /// Which clock the decodes of a CTA go by. On an SM of their own, or beside prefill as another kernel, it is that of
-    /// streams, whatever they wait for; but joined packs compute, at the pace at which a stream on their SM lets them: in traces of an
-    /// H200 64 tokens take 1.49 to 1.66 µs whether HBM is idle or full.
+    /// streams, whatever they wait for. But joined packs compute: in traces of an H200 64 tokens take them 1.49 to 1.66 µs beside a
+    /// stream, whether HBM is idle or full.
     pub(super) fn pace(&self, work: &MainLoop, joined: bool) -> Pace {
         if joined {
             Pace::Computes
