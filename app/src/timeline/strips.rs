@@ -1,5 +1,6 @@
 //! SMs as strips, where lanes would be too low to be told apart: each cell of 3 pixels as strong as the SM is
-//! occupied then, in the colour of what occupies it most.
+//! occupied then, in the colour of what occupies it most. Where two occupy it alike, as a pack that computes and a stream
+//! beside it do, every second SM has that of the other, so that both are in the picture.
 
 use egui::{Color32, ColorImage, Rect};
 use engine::capture::Spans;
@@ -12,6 +13,8 @@ use super::layout::Layout;
 const STEPS: f64 = 16.0;
 /// Spans of a lane in a cell from which their summaries stand for them.
 const MANY: usize = 8;
+/// Two occupy a cell alike where the one has this part of the time of the other.
+const ALIKE: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
@@ -19,6 +22,8 @@ struct Cell {
     entity: Entity,
     /// Time of that entity's pieces, as far as none of another was longer.
     weight: f64,
+    /// The same of what comes next.
+    next: (Entity, f64),
 }
 
 impl Cell {
@@ -26,9 +31,23 @@ impl Cell {
         self.busy += busy;
         if entity == self.entity {
             self.weight += busy;
-        } else if busy > self.weight {
-            (self.entity, self.weight) = (entity, busy);
+            return;
         }
+        if entity == self.next.0 {
+            self.next.1 += busy;
+        } else if busy > self.next.1 {
+            self.next = (entity, busy);
+        }
+        if self.next.1 > self.weight {
+            self.take_next();
+        }
+    }
+
+    /// What comes next stands for the cell.
+    fn take_next(&mut self) {
+        let before = (self.entity, self.weight);
+        (self.entity, self.weight) = self.next;
+        self.next = before;
     }
 }
 
@@ -129,6 +148,9 @@ impl Layout {
             } else {
                 lanes.pieces(spans, lane, view.clone(), fold, |piece| self.spread(&mut cells, &piece, width));
             }
+        }
+        if (first / self.slots) % 2 == 1 {
+            cells.iter_mut().filter(|cell| cell.next.1 >= ALIKE * cell.weight).for_each(Cell::take_next);
         }
         // Whole pixels, so that strips of one or two of them are all as bright as each other.
         let top = self.top(first).round();
@@ -271,6 +293,40 @@ mod tests {
         let painted = image.pixels.iter().filter(|pixel| **pixel != Color32::TRANSPARENT).count();
         assert!(painted == cells && cells > 1_000, "{painted} of {cells}");
         assert!(layout.strip_image(&lanes, &capture.spans, 200, colour).is_none(), "too wide for a picture");
+    }
+
+    /// One lane of an SM computes joined packs while the other streams: either hid the other wherever it was drawn.
+    #[test]
+    fn what_occupies_an_sm_alike_is_in_sight_on_every_second_one() {
+        let spec =
+            engine::workload::parse_tree("1,384_7776,1067", engine::workload::AttentionShape::default()).unwrap();
+        let options = PlanOptions {
+            scheduler: "min-time".to_owned(),
+            strategy: engine::plan::Strategy::Fused,
+            ..PlanOptions::new(engine::hw::find("h200-sxm").unwrap())
+        };
+        let capture = session::simulate(
+            &session::plan_spec(&spec, &options).unwrap(),
+            &RunOptions::default(),
+            &Cancel::default(),
+        )
+        .unwrap();
+        let lanes = Lanes::of(&capture);
+        let rect = Rect::from_min_size(pos2(10.0, 20.0), vec2(900.0, 400.0));
+        let view = View { begin: 0.1 * lanes.end as f64, end: 0.3 * lanes.end as f64, scroll: 0.0, lane_height: None };
+        let layout = Layout::new(&lanes, view, rect);
+        let is_shared = |pack| capture.plan.pack(pack).queries_len > 1;
+        let (mut of_packs, mut all) = (0.0, 0.0);
+        layout.strips(&lanes, &capture.spans, |piece, _, place| {
+            let computes = layout.lanes_at(place.center().y).iter().any(|lane| {
+                lanes.lanes[*lane].spans.clone().any(|span| lanes.entities[span].pack().is_some_and(is_shared))
+            });
+            if computes {
+                all += place.width();
+                of_packs += if piece.entity.pack().is_some_and(is_shared) { place.width() } else { 0.0 };
+            }
+        });
+        assert!(all > 0.0 && (0.4..0.6).contains(&(of_packs / all)), "{of_packs} of {all}");
     }
 
     #[test]
