@@ -19,9 +19,8 @@ const ALIKE: f64 = 0.9;
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     busy: f64,
-    entity: Entity,
-    /// Time of that entity's pieces, as far as none of another was longer.
-    weight: f64,
+    /// What occupies it most, with the time of its pieces as far as none of another was longer.
+    first: (Entity, f64),
     /// The same of what comes next.
     next: (Entity, f64),
 }
@@ -29,8 +28,8 @@ struct Cell {
 impl Cell {
     fn add(&mut self, entity: Entity, busy: f64) {
         self.busy += busy;
-        if entity == self.entity {
-            self.weight += busy;
+        if entity == self.first.0 {
+            self.first.1 += busy;
             return;
         }
         if entity == self.next.0 {
@@ -38,16 +37,9 @@ impl Cell {
         } else if busy > self.next.1 {
             self.next = (entity, busy);
         }
-        if self.next.1 > self.weight {
-            self.take_next();
+        if self.next.1 > self.first.1 {
+            std::mem::swap(&mut self.first, &mut self.next);
         }
-    }
-
-    /// What comes next stands for the cell.
-    fn take_next(&mut self) {
-        let before = (self.entity, self.weight);
-        (self.entity, self.weight) = self.next;
-        self.next = before;
     }
 }
 
@@ -150,7 +142,9 @@ impl Layout {
             }
         }
         if (first / self.slots) % 2 == 1 {
-            cells.iter_mut().filter(|cell| cell.next.1 >= ALIKE * cell.weight).for_each(Cell::take_next);
+            for cell in cells.iter_mut().filter(|cell| cell.next.1 >= ALIKE * cell.first.1) {
+                cell.first = cell.next;
+            }
         }
         // Whole pixels, so that strips of one or two of them are all as bright as each other.
         let top = self.top(first).round();
@@ -187,10 +181,10 @@ fn runs(cells: &[Cell], full: f64) -> Vec<Run> {
     let step = |cell: &Cell| (cell.busy / full * STEPS - 0.02).ceil().clamp(0.0, STEPS);
     let mut runs = Vec::new();
     let mut from = 0;
-    for run in cells.chunk_by(|a, b| a.entity == b.entity && (step(a) - step(b)).abs() < 0.5) {
+    for run in cells.chunk_by(|a, b| a.first.0 == b.first.0 && (step(a) - step(b)).abs() < 0.5) {
         let (to, share) = (from + run.len(), (step(&run[0]) / STEPS) as f32);
         if share > 0.0 {
-            runs.push(Run { from, to, entity: run[0].entity, share });
+            runs.push(Run { from, to, entity: run[0].first.0, share });
         }
         from = to;
     }

@@ -36,7 +36,7 @@ use std::cmp::Reverse;
 use crate::decision::{Choice, Considered, Decision, Price, RuleConstant, Subject};
 use crate::pack::PackInput;
 use crate::plan::PlannedPack;
-use crate::tile::{DOUBLE, LaneTime, Tile};
+use crate::tile::{LaneTime, Tile};
 use crate::units::{NodeIdx, PackIdx};
 use crate::workload::PartialForm;
 
@@ -69,7 +69,7 @@ impl Load {
 /// The packs in the order of the queue, with the reason where one is asked for.
 pub(super) fn order(input: &PackInput<'_>, packs: &[PlannedPack], merges: bool) -> (Vec<PackIdx>, Option<Decision>) {
     let loads = loads(input, packs, merges);
-    if packs.iter().any(|pack| pack.tile == DOUBLE) {
+    if packs.iter().any(PlannedPack::is_joined) {
         return joined::order(input, packs, &loads);
     }
     let mix = Mix::of(&loads);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::Decision;
 use crate::pack::CtaOrder;
 use crate::plan::{Dispatch, HybridKernel, PrefillKernel, PrefillPlan, PrefillTask};
-use crate::tile::Tile;
+use crate::tile::{DOUBLE, Tile};
 use crate::units::{NodeIdx, PackIdx, QueryIdx, Tokens};
 use crate::workload::{AttentionShape, Batch, PartialForm, PrefixTree};
 
@@ -144,6 +144,11 @@ impl PlannedPack {
     /// Whether it goes on below its node ([`crate::pack::Pack`]).
     pub fn is_subtree(&self, block_size: u32) -> bool {
         self.tokens.0 > u64::from(self.blocks_end - self.blocks_begin) * u64::from(block_size)
+    }
+
+    /// Whether it has the tile of packs of the same KV that are joined.
+    pub fn is_joined(&self) -> bool {
+        self.tile == DOUBLE
     }
 }
 

@@ -94,8 +94,7 @@ mod tests {
     use crate::pack;
     use crate::pack::testing::with_input;
     use crate::plan::testing::with_preferred_plan;
-    use crate::plan::{PlanChoice, Strategy, build};
-    use crate::tile::DOUBLE;
+    use crate::plan::{PlanChoice, PlannedPack, Strategy, build};
     use crate::workload::{AttentionShape, PrefixTree, parse_tree};
 
     /// Leaves and pieces of shared KV that end about together: a merge by the one takes several times that by the other.
@@ -144,7 +143,7 @@ mod tests {
         for tree in ["1,8,512_32,2048,256", "1,384_7776,1067"] {
             let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
             with_preferred_plan(&parse_tree(tree, shape).unwrap(), ("min-time", "h200-sxm"), |input, plan| {
-                assert!(plan.packs.iter().any(|pack| pack.tile == DOUBLE), "{tree}");
+                assert!(plan.packs.iter().any(PlannedPack::is_joined), "{tree}");
                 let price = estimate::estimate(plan, input.tree, input.device).unwrap().as_f64();
                 let run = sim::makespan(plan, input.tree, input.device).unwrap().as_f64();
                 assert!((price / run - 1.0).abs() < 0.03, "{tree}: {price} and {run}");

@@ -13,7 +13,6 @@ use crate::backend::sim::merge_cost::JOINED_PARTS;
 use crate::hw::{MergeKernel, SharedMerges};
 use crate::pack::SubtreeLayout;
 use crate::plan::{LaunchPlan, PlannedPack};
-use crate::tile::DOUBLE;
 use crate::units::QueryIdx;
 
 /// By so many rounds CTAs that share the merges must need fewer.
@@ -85,7 +84,7 @@ impl Watched {
 fn length(pack: &PlannedPack) -> f64 {
     let of_token = match pack.tile.m {
         _ if pack.heads > 1 => 50.0,
-        _ if pack.tile == DOUBLE => 36.0,
+        _ if pack.is_joined() => 36.0,
         64 => 20.0,
         32 => 16.0,
         _ => 12.0,

@@ -34,7 +34,7 @@ const DRAWN: f64 = 0.9;
 
 /// The packs in the order of the queue, with the reason where one is asked for.
 pub(super) fn order(input: &PackInput<'_>, packs: &[PlannedPack], loads: &[Load]) -> (Vec<PackIdx>, Option<Decision>) {
-    let is_joined = |pack: &PackIdx| packs[pack.at()].tile == DOUBLE;
+    let is_joined = |pack: &PackIdx| packs[pack.at()].is_joined();
     let mut joined: Vec<PackIdx> = (0..packs.len()).map(PackIdx::from).filter(is_joined).collect();
     joined.sort_by_key(|pack| Reverse(packs[pack.at()].tokens));
     let mix = Mix::of(loads);
@@ -115,7 +115,6 @@ fn merged(joined: &[PackIdx], begins: &[f64], others: &[PackIdx], loads: &[Load]
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::plan::LaunchPlan;
     use crate::plan::testing::with_preferred_plan;
     use crate::workload::{AttentionShape, parse_tree};
@@ -124,7 +123,7 @@ mod tests {
     fn planned(tree: &str, (query_heads, kv_heads): (u32, u32)) -> (LaunchPlan, Vec<bool>) {
         let shape = AttentionShape { query_heads, kv_heads, ..Default::default() };
         with_preferred_plan(&parse_tree(tree, shape).unwrap(), ("min-time", "h200-sxm"), |_, plan| {
-            (plan.clone(), plan.order.iter().map(|pack| plan.pack(*pack).tile == DOUBLE).collect())
+            (plan.clone(), plan.order.iter().map(|pack| plan.pack(*pack).is_joined()).collect())
         })
     }
 

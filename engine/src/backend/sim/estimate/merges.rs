@@ -7,7 +7,6 @@ use crate::backend::sim::estimate::kinds::Kinds;
 use crate::backend::sim::merge_cost::SPREAD;
 use crate::backend::sim::watched::Watched;
 use crate::plan::{LaunchPlan, PlannedPack};
-use crate::tile::DOUBLE;
 use crate::units::PackIdx;
 
 /// What merges by last arrivers add to the ends of kinds, ns.
@@ -82,7 +81,10 @@ pub(super) fn by_last_arrivers(
             .or_insert_with(|| [busy, 0.0].map(|busy| merging(partials, pack, busy)));
         let ctas = heads / f64::from(pack.heads.max(1));
         let of_query = whole / f64::from(pack.queries_len.max(1));
-        of_pack[last.pack.at()] += of_query;
+        // Joined packs are done long before the others, which memory holds up and them not.
+        if !pack.is_joined() {
+            of_pack[last.pack.at()] += of_query;
+        }
         sums[kind] += of_query * ctas;
         most[kind] = most[kind].max(last.late + last_whole);
     }
@@ -92,10 +94,6 @@ pub(super) fn by_last_arrivers(
     for ((kind, sum), most) in kinds.all.iter_mut().zip(sums).zip(&mut most) {
         kind.merging = sum / kind.ctas.max(1.0);
         *most = (*most - kind.merging).max(0.0);
-    }
-    // Joined packs are done long before the others, which memory holds up and them not.
-    for (merges, pack) in of_pack.iter_mut().zip(&plan.packs) {
-        *merges = if pack.tile == DOUBLE { 0.0 } else { *merges };
     }
     LastMerges { of_kinds: most, held: arrivals.held(&of_pack) }
 }

@@ -5,7 +5,6 @@ use crate::backend::sim::cost::{DecodeCta, MainLoop};
 use crate::backend::sim::memory::Pace;
 use crate::backend::sim::runs_on::RunsOn;
 use crate::plan::{CtaWork, DecodeWork, Launch, LaunchKind};
-use crate::tile::DOUBLE;
 use crate::units::Nanos;
 
 impl Simulation<'_> {
@@ -19,7 +18,7 @@ impl Simulation<'_> {
             let prefill = work.as_ref().and_then(|work| self.prefill_loop(launch, work));
             let on = self.runs_on[span.launch as usize];
             let decode = work.as_ref().and_then(|work| self.decode_loop(launch, work, (on, follows)));
-            let is_joined = |decode: DecodeWork| self.plan.pack(decode.pack).tile == DOUBLE;
+            let is_joined = |decode: DecodeWork| self.plan.pack(decode.pack).is_joined();
             let joined = work.is_some_and(|work| work.decodes().any(is_joined));
             [prefill.map(|work| (Pace::Computes, work)), decode.map(|work| (self.pace(&work, joined), work))]
         };
@@ -137,7 +136,7 @@ mod tests {
                 let pace = |span: &Span| {
                     let pack = plan.pack(plan.decode_at(&plan.launches[0], span.cta).pack);
                     let time = (span.loop_end - span.first_tile).as_f64();
-                    (pack.tile == DOUBLE).then(|| time / (pack.tokens.as_f64() / f64::from(DOUBLE.n)))
+                    pack.is_joined().then(|| time / (pack.tokens.as_f64() / f64::from(DOUBLE.n)))
                 };
                 let tasks = run.spans.iter().filter(|span| span.role == CtaRole::Decode);
                 let all: Vec<f64> = tasks.filter_map(|span| pace(&span)).collect();
