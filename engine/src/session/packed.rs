@@ -288,6 +288,19 @@ mod tests {
         (prices, gain)
     }
 
+    /// Joined packs near their limits: those of the first tree take 10 % less by their price, of the second 4 % more.
+    #[test]
+    fn joined_packs_near_their_limits_are_taken_for_a_shorter_run() {
+        for (tree, (query_heads, kv_heads), joined) in
+            [("1,512_6176,564", (32, 32), 4), ("1,256_3904,1195", (16, 4), 0)]
+        {
+            let shape = AttentionShape { query_heads, kv_heads, ..Default::default() };
+            let planned = planned(&parse_tree(tree, shape).unwrap(), Strategy::Fused);
+            let taken = planned.plan.packs.iter().filter(|pack| pack.is_joined()).count();
+            assert_eq!(taken, joined, "{tree}");
+        }
+    }
+
     #[test]
     fn other_packs_are_taken_only_for_a_shorter_run() {
         for spec in (0..24).map(|number| random_forest(31, number)) {
