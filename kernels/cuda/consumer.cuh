@@ -4,6 +4,7 @@
 #include "fold.cuh"
 #include "lean.cuh"
 #include "masks.cuh"
+#include "rows_of_q.cuh"
 #include "tall.cuh"
 #include "warpgroup.cuh"
 #include "watch.cuh"
@@ -174,7 +175,6 @@ struct Consumer {
     }
 
     // The same of 128 rows, in two blocks of 64 with the same K and V. While PV of a block runs, the softmax of the other one does.
-    // V of a tile comes behind its K.
     //
     //   tensor cores   QK 0a              QK 0b  PV 0a            QK 1a  PV 0b            QK 1b  PV 1a
     //   warps                 softmax 0a               softmax 0b              softmax 1a

@@ -220,7 +220,7 @@ struct Scout {
     // 64 of a tile took the scout 2.6 us, for which the task's first tile waited.
     template <class S>
     __device__ __forceinline__ void copy_rows_of_q(u32 kv_head, u32 heads) {
-        // Where consumers copy them (tall.cuh), they find them in L2.
+        // Where consumers copy them (rows_of_q.cuh), they find them in L2.
         if constexpr (S::kBlocks > 1) return;
         if constexpr (S::kTeams > 1) {
             constexpr u32 kLines = kDim / 64;
@@ -312,7 +312,7 @@ struct Scout {
                 if (early) place = claim();
                 if (kFoldsAsClaimed && !fresh) find_complete(kv_head, heads);
                 fresh = false;
-                prefetch_queries(kv_head, heads);
+                if (kDouble) prefetch_queries(kv_head, heads);
                 hand_order(kv_head, heads);
                 hand_queries(kv_head, heads);
             }

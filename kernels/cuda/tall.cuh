@@ -12,34 +12,6 @@
 #include "wgmma.cuh"
 
 #if PS_WGMMA
-// The rows of Q that this warp computes, by itself: the scout alone would take as long as for two tiles.
-template <class S>
-__device__ __forceinline__ void copy_own_rows(const DecodeParams& p, const TaskInfo& info, u32 queries, const Position<S>& at) {
-    constexpr u32 kChunks = kDim / 8, kStep = 32 / kChunks;
-    const u32 rows = group_times(p, info.num_queries), chunk = at.lane % kChunks;
-    const u16* const from_head = p.queries + group_times(p, info.kv_head) * kDim + chunk * 8;
-#pragma unroll
-    for (u32 i = 0; i < 16; i += kStep) {
-        const u32 row = at.warp * 16 + i + at.lane / kChunks;
-        if (row >= rows) continue;
-        copy_16(tile_address<S::kM>(queries, row, chunk), from_head + place_of_row(p, info.queries, row) * kDim, true);
-    }
-    wait_copies();
-}
-
-// Those of a task, by all consumers. None of them reads what the task before had there.
-template <class S>
-__device__ __forceinline__ void copy_all_rows(const DecodeParams& p, const TaskInfo& info, u32 queries) {
-    constexpr u32 kChunks = kDim / 8;
-    const u32 rows = group_times(p, info.num_queries), chunk = threadIdx.x % kChunks;
-    const u16* const from_head = p.queries + group_times(p, info.kv_head) * kDim + chunk * 8;
-#pragma unroll 2
-    for (u32 row = threadIdx.x / kChunks; row < rows; row += kConsumers / kChunks) {
-        copy_16(tile_address<S::kM>(queries, row, chunk), from_head + place_of_row(p, info.queries, row) * kDim, true);
-    }
-    wait_copies();
-}
-
 #if PS_APART
 // Which tiles all see, the others being for the warpgroup beside.
 template <class S>

@@ -16,7 +16,7 @@ use crate::spec::{Arch, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 30] = [
+const HEADERS: [(&str, &str); 31] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -38,6 +38,7 @@ const HEADERS: [(&str, &str); 30] = [
     ("queue.cuh", include_str!("../cuda/queue.cuh")),
     ("registers.cuh", include_str!("../cuda/registers.cuh")),
     ("roles.cuh", include_str!("../cuda/roles.cuh")),
+    ("rows_of_q.cuh", include_str!("../cuda/rows_of_q.cuh")),
     ("scout.cuh", include_str!("../cuda/scout.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("tall.cuh", include_str!("../cuda/tall.cuh")),
