@@ -50,7 +50,7 @@ const OPEN_SAVED: f64 = 0.6;
 /// for a number of pieces of the longest, and how many times as long those at the ends of requests may be.
 ///
 /// None where no packs have more rows than those of another tile then, where there is no kernel for them and the others, or where
-/// they would not shorten a run that takes `run` ns without.
+/// they save a run that takes `run` ns without too little, or would end after it.
 pub(super) fn with_joined_packs(
     input: &PackInput<'_>,
     run: f64,

@@ -132,10 +132,10 @@ impl Scheduler for MinTime {
         let (mut ways, first) = ways(input);
         ways.extend(ways.iter().filter_map(|way| way.with_one_head(input)).collect::<Vec<_>>());
         let mut candidates = Candidates { input, packings: Vec::new(), packs: 0 };
-        let joined = ways[first].joined(input);
-        if let Some(joined) = joined.as_ref().filter(|joined| joined.known) {
-            candidates.packs += joined.packing.packs.len();
-            candidates.packings.push(joined.packing.clone());
+        let mut joined = ways[first].joined(input);
+        if let Some(known) = joined.take_if(|joined| joined.known) {
+            candidates.packs += known.packing.packs.len();
+            candidates.packings.push(known.packing);
         }
         let by_last = cuts(&ways, first).into_iter().map(|cut| (cut, true));
         let shared = cuts_of_shared_merges(&ways, first).into_iter().map(|cut| (cut, false));
@@ -144,8 +144,8 @@ impl Scheduler for MinTime {
                 break;
             }
         }
-        if let Some(joined) = joined.filter(|joined| !joined.known) {
-            candidates.add(joined.packing, false);
+        if let Some(open) = joined {
+            candidates.add(open.packing, false);
         }
         Ok(candidates.packings)
     }
@@ -270,7 +270,7 @@ impl<'a> Way<'a> {
         open.then(|| Self::of(input, Packing { one_head: true, ..self.packing.clone() }, self.lanes.again()))
     }
 
-    /// The same with packs of the same KV joined, where that is known to shorten the run.
+    /// The same with packs of the same KV joined, where that shortens the run or may.
     fn joined(&self, input: &PackInput<'_>) -> Option<JoinedPacking> {
         with_joined_packs(input, self.total(), |pieces, ends| {
             let limit = self.lanes.limit(pieces, ends);
