@@ -272,8 +272,8 @@ mod tests {
         plan_batch(&spec, &Arc::new(spec.build().unwrap()), &options(strategy)).unwrap()
     }
 
-    /// The price of the packs that `min-time` prefers, and of those that are
-    /// planned; and what these have to gain, where they are others.
+    /// The price of the packs that `min-time` prefers, and of those that are planned; and what these have to gain, where they are
+    /// others.
     fn prices(spec: &BatchSpec, strategy: Strategy) -> ([f64; 2], f64) {
         let (options, planned) = (options(strategy), planned(spec, strategy));
         let device = &options.device;

@@ -134,8 +134,7 @@ impl Scheduler for MinTime {
         let mut candidates = Candidates { input, packings: Vec::new(), packs: 0 };
         let mut joined = ways[first].joined(input);
         if let Some(known) = joined.take_if(|joined| joined.known) {
-            candidates.packs += known.packing.packs.len();
-            candidates.packings.push(known.packing);
+            candidates.add(known.packing, false);
         }
         let by_last = cuts(&ways, first).into_iter().map(|cut| (cut, true));
         let shared = cuts_of_shared_merges(&ways, first).into_iter().map(|cut| (cut, false));
