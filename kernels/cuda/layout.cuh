@@ -147,7 +147,7 @@ struct alignas(16) TaskInfo {
     u32 task;
     u32 tile;
     u32 kv_head;
-    u32 stop;
+    u32 stop;        // 0, or where no task is left one more than how many CTAs ran out before this one
     u32 heads;
     u32 fold_stage;  // 1: after the last tile a stage brings the partials to fold in
 #if PS_MASKS

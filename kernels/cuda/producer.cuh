@@ -364,6 +364,6 @@ struct Producer {
             Task task = take_order();
             fetch(task, [&] { scout.hand_queries(kv_head, heads); });
         }
-        scout.hand_stop();
+        scout.hand_stop(0);
     }
 };

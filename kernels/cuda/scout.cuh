@@ -257,14 +257,14 @@ struct Scout {
         }
     }
 
-    // Tells the producer and the consumers that there is no more.
-    __device__ __forceinline__ void hand_stop() {
+    // Tells the producer and the consumers that there is no more, and these how many CTAs ran out of items before this one.
+    __device__ __forceinline__ void hand_stop(u32 rank) {
         barrier_wait(smem_address(&shared.scratch.order_empty[orders.stage]), orders.parity ^ 1);
         barrier_wait(smem_address(&shared.scratch.query_empty), query_parity ^ 1);
         __syncwarp();
         if (lane == 0) {
             shared.scratch.orders[orders.stage].stop = 1;
-            shared.scratch.info.stop = 1;
+            shared.scratch.info.stop = rank + 1;
         }
         const u32 full = smem_address(&shared.scratch.query_full);
         __syncwarp();
@@ -322,7 +322,7 @@ struct Scout {
             }
             index = ask_next(place);
         }
-        hand_stop();
+        hand_stop(rank_of(index));
         reset_queue();
     }
 
@@ -355,9 +355,13 @@ struct Scout {
             }
             work = next;
         }
-        hand_stop();
+        hand_stop(rank_of(index));
         reset_queue();
     }
+
+    // A CTA runs out of items with a place in the queue past the last one, which no other CTA has: first those that never had
+    // an item, then in the order in which they asked.
+    __device__ __forceinline__ u32 rank_of(u32 place) const { return place - p.num_items; }
 
     // The last CTA out resets the counters.
     __device__ __forceinline__ void reset_queue() {

@@ -82,9 +82,11 @@ __device__ PS_WATCH void watch(const DecodeParams& p, SharedMemory& shared) {
     const u32 warp = threadIdx.x >> 5, nth = warp & (warps - 1), teams = kWarps / warps;
     // The ring is free for other things once all warps have no more tasks.
     if (warps > 1) sync_threads(1, kConsumers);
-    // The last CTAs have the fewest tasks. Each has a merge before any has two.
+    // Those that ran out first come first, and each has a merge before any has two: the last to compute, for whose partials
+    // others wait, need not begin merges of their own behind them.
+    const u32 rank = alike(shared.scratch.info.stop) - 1;
 #pragma unroll 1
-    for (u32 unit = gridDim.x - 1 - blockIdx.x + warp / warps * gridDim.x; unit < units; unit += gridDim.x * teams) {
+    for (u32 unit = rank + warp / warps * gridDim.x; unit < units; unit += gridDim.x * teams) {
         const u32 kv_head = unit % p.kv_heads;
         const uint4 entry = __ldg((const uint4*)p.watched + unit / p.kv_heads);
         const PackQuery q = {entry.x, entry.y, entry.z, entry.w};
