@@ -5,6 +5,7 @@
 #pragma once
 #include "decode.cuh"
 #include "merge.cuh"
+#include "output.cuh"
 
 // Threads that finish rows together: one warp where it holds whole rows, all consumers where
 // warps share them. Where the group does not divide 16, the rows of a query may lie in two units or more.
@@ -98,25 +99,21 @@ struct TaskQueries {
     }
 };
 
-// Writes one row of fragments (`r` = 0 or 1), as 16-bit output or as a partial.
+// Writes one row of fragments (`r` = 0 or 1) where it is `real`, as 16-bit output or as a partial. By all lanes of the warp.
 template <class S>
 __device__ __forceinline__ void write_row(const DecodeParams& p, const RowState<S>& state, float lse,
-                                          const PackQuery& q, u32 head, int r, const Position<S>& at) {
-    u32 column = at.col_group * S::kDims8 * 8 + (at.lane & 3) * 2;
-    bool writes_lse = at.col_group == 0 && (at.lane & 3) == 0;
-    if (q.count == 1 || q.count >= kFold) {
-        u64 row = (u64)q.query * p.q_heads + head;
-        u32* out = (u32*)(p.out + row * kDim + column);
-#pragma unroll
-        for (int j = 0; j < S::kDims8; ++j) out[j * 4] = pack_halves(state.o[j][2 * r], state.o[j][2 * r + 1]);
-        if (p.out_lse != nullptr && writes_lse) p.out_lse[row] = lse;
-    } else {
+                                          const PackQuery& q, u32 head, bool real, int r, const Position<S>& at) {
+    const u32 column = at.col_group * S::kDims8 * 8;
+    const bool writes_lse = at.col_group == 0 && (at.lane & 3) == 0;
+    const bool whole = real && (q.count == 1 || q.count >= kFold);
+    if (__any_sync(0xffffffffu, whole)) {
+        const u64 row = (u64)q.query * p.q_heads + head;
+        write_output(state.o, p.out + row * kDim + column, r, at.lane & 3, whole);
+        if (whole && p.out_lse != nullptr && writes_lse) p.out_lse[row] = lse;
+    }
+    if (real && !whole) {
         u64 row = (u64)q.slot * p.q_heads + head;
-        Partial* out = (Partial*)p.part_out + row * kDim + at.col_group * S::kDims8 * 8;
-#pragma unroll
-        for (int j = 0; j < S::kDims8; j += 2) {
-            store_fragments(out + j * 8, at.lane & 3, state.o[j], state.o[j + 1], r);
-        }
+        store_fragments((Partial*)p.part_out + row * kDim + column, at.lane & 3, state.o, r);
         if (writes_lse) store_lse(p.part_lse + row, lse);
     }
 }
@@ -129,8 +126,9 @@ __device__ __forceinline__ void write_rows(const DecodeParams& p, const RowState
 #pragma unroll
     for (int r = 0; r < S::kLaneRows; ++r) {
         const UnitRow row(p, at, r);
-        if (row.nth >= task.count) continue;
-        write_row(p, state, lse[r], queries.list()[row.nth], group_times(p, task.kv_head) + row.head, r, at);
+        const bool real = row.nth < task.count;
+        const PackQuery& query = queries.list()[real ? row.nth : 0];
+        write_row(p, state, lse[r], query, group_times(p, task.kv_head) + row.head, real, r, at);
     }
 }
 

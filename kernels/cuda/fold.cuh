@@ -48,7 +48,7 @@ __device__ __forceinline__ void fold_partials(const DecodeParams& p, RowState<S>
             m[r] = load_float_l2_if(-PS_INF, p.part_lse + from, on) * PS_LOG2E;
             const Partial* out = (const Partial*)p.part_out + from * kDim + at.col_group * S::kDims8 * 8;
 #pragma unroll
-            for (int j = 0; j < S::kDims8 / 2; ++j) load_fragments_if(v[r][j], out + j * 16, at.lane & 3, on);
+            for (int j = 0; j < S::kDims8 / 2; ++j) load_fragments_if(v[r][j], out, 2 * j, at.lane & 3, on);
         }
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
@@ -122,7 +122,7 @@ struct StagedFold {
 #pragma unroll
                 for (int j = 0; j < S::kDims8; j += 2) {
                     float v[4];
-                    load_staged(v, from + j * 16, at.lane & 3);
+                    load_staged(v, from + place_of_pair(j, at.lane & 3) * 2);
                     state.o[j][0] += v[0] * w;
                     state.o[j][1] += v[1] * w;
                     state.o[j + 1][0] += v[2] * w;
@@ -133,9 +133,9 @@ struct StagedFold {
         }
     }
 
-    static __device__ __forceinline__ void load_staged(float (&v)[4], u32 row, u32 quad_lane) {
+    static __device__ __forceinline__ void load_staged(float (&v)[4], u32 at) {
         u32 low, high;
-        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(row + quad_lane * 8) : "memory");
+        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(at) : "memory");
         unpack_halves(v[0], v[1], low);
         unpack_halves(v[2], v[3], high);
     }

@@ -3,21 +3,34 @@
 #include "mma.cuh"
 
 // In the fused kernel, whose partials nobody else reads, they are 16-bit values: what they take of L2 is what holds up
-// batches of many short tasks, and the output is rounded so too. A row holds each 16 columns as four lanes own them in two
-// fragments side by side, 8 bytes a lane, so that what a lane writes and reads is one access.
+// batches of many short tasks, and the output is rounded so too. A row holds each 32 columns as four lanes own them in four
+// fragments side by side, so that what a lane writes is one access of 16 bytes; each 16 in two where warps have no more.
 #if PS_FUSED
 typedef u16 Partial;
 #else
 typedef float Partial;
 #endif
 
+// Fragments whose values a lane has side by side.
+#if PS_FUSED && PS_D >= 128
+constexpr u32 kSideBySide = 4;
+#else
+constexpr u32 kSideBySide = 2;
+#endif
+
 // Column of the pair of values at places `at` and `at + 1`.
 __device__ __forceinline__ u32 partial_column(u32 at) {
 #if PS_FUSED
-    return (at & ~15u) + ((at >> 1) & 1) * 8 + ((at >> 2) & 3) * 2;
+    const u32 columns = kSideBySide * 8, fragment = at / 2 % kSideBySide, quad_lane = at / (kSideBySide * 2) % 4;
+    return at / columns * columns + fragment * 8 + quad_lane * 2;
 #else
     return at;
 #endif
+}
+
+// Where a lane of a quad has its values of fragments `j` and `j + 1` of a row.
+__device__ __forceinline__ u32 place_of_pair(u32 j, u32 quad_lane) {
+    return j / kSideBySide * (kSideBySide * 8) + quad_lane * (kSideBySide * 2) + j % kSideBySide * 2;
 }
 
 // What the words of a partial and its LSE are that no task has written yet, where CTAs without tasks wait for them (watch.cuh): a
@@ -88,10 +101,10 @@ __device__ __forceinline__ bool are_there(const LaneValues& v) {
 #endif
 }
 
-// What lane `quad_lane` of a quad holds of 16 columns of a partial, where `on`: its two values of each of two
-// fragments. `row` is where the 16 columns begin. Of the fused kernel.
-__device__ __forceinline__ void load_fragments_if(float (&v)[4], const Partial* row, u32 quad_lane, bool on) {
-    unpack_lane(v, load_lane_if(row + quad_lane * 4, on));
+// What lane `quad_lane` of a quad holds of fragments `j` and `j + 1` of a partial, where `on`: its two values of each. `row` is
+// where the columns of its warp begin. Of the fused kernel.
+__device__ __forceinline__ void load_fragments_if(float (&v)[4], const Partial* row, u32 j, u32 quad_lane, bool on) {
+    unpack_lane(v, load_lane_if(row + place_of_pair(j, quad_lane), on));
 }
 
 // Values of a cache line, and lines of a partial's row.
@@ -113,19 +126,39 @@ __device__ __forceinline__ void store_kept(Partial* to, u32 low, u32 high) {
         : "memory");
 }
 
+__device__ __forceinline__ void store_kept(Partial* to, u32 a, u32 b, u32 c, u32 d) {
+    asm volatile(
+        "{\n .reg .b64 policy;\n createpolicy.fractional.L2::evict_last.b64 policy, 1.0;\n"
+        " st.relaxed.gpu.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, policy;\n}" ::"l"(to),
+        "r"(a), "r"(b), "r"(c), "r"(d)
+        : "memory");
+}
+
 // The LSE of a partial.
 __device__ __forceinline__ void store_lse(float* to, float lse) {
     asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(to), "f"(lse) : "memory");
 }
 
-// What lane `quad_lane` of a quad holds of 16 columns of a partial that begin at `row`: its two values of each of two
-// fragments, `a` and `b`, of row `r` (0 or 1).
-__device__ __forceinline__ void store_fragments(Partial* row, u32 quad_lane, const float (&a)[4], const float (&b)[4],
-                                                int r) {
+// What lane `quad_lane` of a quad holds of a partial whose columns begin at `row`: its two values of each fragment of row `r`
+// (0 or 1).
+template <int kDims8>
+__device__ __forceinline__ void store_fragments(Partial* row, u32 quad_lane, const float (&o)[kDims8][4], int r) {
 #if PS_FUSED
-    store_kept(row + quad_lane * 4, pack_halves(a[2 * r], a[2 * r + 1]), pack_halves(b[2 * r], b[2 * r + 1]));
+    static_assert(kDims8 % kSideBySide == 0, "a lane has whole runs");
+#pragma unroll
+    for (int j = 0; j < kDims8; j += kSideBySide) {
+        u32 v[kSideBySide];
+#pragma unroll
+        for (int i = 0; i < kSideBySide; ++i) v[i] = pack_halves(o[j + i][2 * r], o[j + i][2 * r + 1]);
+        Partial* const to = row + place_of_pair(j, quad_lane);
+        if constexpr (kSideBySide == 4) {
+            store_kept(to, v[0], v[1], v[2], v[3]);
+        } else {
+            store_kept(to, v[0], v[1]);
+        }
+    }
 #else
-    *(float2*)(row + quad_lane * 2) = make_float2(a[2 * r], a[2 * r + 1]);
-    *(float2*)(row + 8 + quad_lane * 2) = make_float2(b[2 * r], b[2 * r + 1]);
+#pragma unroll
+    for (int j = 0; j < kDims8; ++j) *(float2*)(row + j * 8 + quad_lane * 2) = make_float2(o[j][2 * r], o[j][2 * r + 1]);
 #endif
 }

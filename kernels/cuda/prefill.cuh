@@ -14,6 +14,7 @@
 //   PS_PREFILL_STAGES   ring stages              PS_PREFILL_BYTES    shared memory that the host gives
 #pragma once
 #include "async_copy.cuh"
+#include "output.cuh"
 #include "partials.cuh"
 #include "mma.cuh"
 #include "softmax.cuh"
@@ -262,36 +263,6 @@ __device__ __forceinline__ void softmax_tile(float (&s)[kTokens8][4], PrefillSta
     }
 }
 
-// Four registers of each of four lanes, exchanged so that lane i gets what all four hold at i.
-__device__ __forceinline__ void transpose_quad(u32 (&v)[4], u32 quad_lane) {
-#pragma unroll
-    for (int step = 1; step <= 2; step *= 2) {
-        const bool high = quad_lane & step;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int lo = step == 1 ? 2 * i : i, hi = lo + step;
-            const u32 got = __shfl_xor_sync(0xffffffffu, high ? v[lo] : v[hi], step);
-            if (high) {
-                v[lo] = got;
-            } else {
-                v[hi] = got;
-            }
-        }
-    }
-}
-
-// Row `r` (0 or 1) of this lane as 16-bit output; 16 bytes a lane, so that a quad writes 64 at once.
-__device__ __forceinline__ void write_output(const PrefillState& state, u16* out, int r, u32 quad_lane, bool real) {
-#pragma unroll
-    for (int j = 0; j < kDims8; j += 4) {
-        u32 v[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) v[i] = pack_halves(state.o[j + i][2 * r], state.o[j + i][2 * r + 1]);
-        transpose_quad(v, quad_lane);
-        if (real) *(uint4*)(out + (j + quad_lane) * 8) = make_uint4(v[0], v[1], v[2], v[3]);
-    }
-}
-
 // Divides the lane's rows by their sums and writes them, as output or as partials. `row` is the first of the two,
 // the other lies 8 below.
 __device__ __forceinline__ void finish_rows(const PrefillParams& p, const PrefillTask& task, PrefillState& state,
@@ -309,14 +280,11 @@ __device__ __forceinline__ void finish_rows(const PrefillParams& p, const Prefil
         const bool real = nth < task.num_rows;
         if (task.slot_begin == kNoSlot) {
             const u64 at = real ? place_of(p, task, nth) : 0;
-            write_output(state, p.out + at * kDim, r, quad_lane, real);
+            write_output(state.o, p.out + at * kDim, r, quad_lane, real);
             if (real && p.out_lse != nullptr && quad_lane == 0) p.out_lse[at] = lse;
         } else if (real) {
             const u64 at = slot_of(p, task, nth);
-#pragma unroll
-            for (int j = 0; j < kDims8; j += 2) {
-                store_fragments(p.part_out + at * kDim + j * 8, quad_lane, state.o[j], state.o[j + 1], r);
-            }
+            store_fragments(p.part_out + at * kDim, quad_lane, state.o, r);
             if (quad_lane == 0) p.part_lse[at] = lse;
         }
     }

@@ -16,7 +16,7 @@ use crate::spec::{Arch, HybridSpec, KernelSpec, PrefillSpec, Roles};
 use crate::stop::{Asked, Stop};
 
 /// The headers, by the name under which the sources include them.
-const HEADERS: [(&str, &str); 31] = [
+const HEADERS: [(&str, &str); 32] = [
     ("async_copy.cuh", include_str!("../cuda/async_copy.cuh")),
     ("consumer.cuh", include_str!("../cuda/consumer.cuh")),
     ("decode.cuh", include_str!("../cuda/decode.cuh")),
@@ -29,6 +29,7 @@ const HEADERS: [(&str, &str); 31] = [
     ("masks.cuh", include_str!("../cuda/masks.cuh")),
     ("merge.cuh", include_str!("../cuda/merge.cuh")),
     ("mma.cuh", include_str!("../cuda/mma.cuh")),
+    ("output.cuh", include_str!("../cuda/output.cuh")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("partials.cuh", include_str!("../cuda/partials.cuh")),
     ("prefill.cuh", include_str!("../cuda/prefill.cuh")),
