@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! several tasks a CTA   all queries that tasks do not join as they end: merges stay out of the chain of tasks
-//! one                   those whose last task would merge them in two rounds more than CTAs that share them do
+//! one                   those whose last task would merge them in two rounds more than CTAs that share them do; where warps
+//!                       share the rows of every task, also those that others merge in one
 //! rounds                ⌈rows of a warp / 4⌉ · ⌈partials of a warp / 6⌉, a way to L2 and back each
 //! ```
 //!
@@ -16,7 +17,7 @@ use crate::plan::{DecodeShape, PackTask, PlanArrays, Tile};
 
 /// By so many rounds CTAs that share the merges must need fewer: to see that it is time for one takes about one.
 const ROUNDS_LESS: u32 = 2;
-/// Queries of so many partials are joined by tasks as they end (`kFoldPartials`).
+/// Queries of up to so many partials are joined by tasks as they end (`kFoldPartials`).
 const FOLDED: u32 = 4;
 /// Rows that a warp merges at once (`kRowsAtOnce`).
 const ROWS: u32 = 4;
@@ -47,15 +48,22 @@ pub(crate) fn watch(
             *latest = length(plan, pack).max(*latest);
         }
     });
-    let many: u32 = plan.merge_offsets.windows(2).map(|run| u32::from(run[1] - run[0] > FOLDED)).sum();
-    let shared = many * shape.kv_heads <= ctas.min(tasks);
+    let shared = |more_than: u32| {
+        let many: u32 = plan.merge_offsets.windows(2).map(|run| u32::from(run[1] - run[0] > more_than)).sum();
+        many * shape.kv_heads <= ctas.min(tasks)
+    };
+    let at_once = tasks <= ctas && plan.tiles.iter().copied().all(rows_are_shared) && shared(1);
+    let more_than = if at_once { 1 } else { FOLDED };
+    let shared = shared(more_than);
     let about_last = if shared { MAY_BE_LAST } else { ABOUT_LAST };
     let mut watched = vec![None; plan.num_queries as usize];
     for_each(plan, queries, |pack, query| {
         let own = query.query as usize;
-        if query.count > FOLDED && own < watched.len() {
+        if query.count > more_than && own < watched.len() {
             let may_be_last = length(plan, pack) >= about_last * latest[own];
-            if tasks > ctas || (may_be_last && gains(plan, shape, pack, (query.count, shared))) {
+            let rounds =
+                (rounds_of_watchers(shape, query.count, shared), rounds_of_last(plan, shape, pack, query.count));
+            if tasks > ctas || (may_be_last && gains(rounds, at_once)) {
                 watched[own] = Some(*query);
             }
         }
@@ -75,11 +83,17 @@ fn for_each(plan: &PlanArrays<'_>, queries: &mut [PackQuery], mut with: impl FnM
     }
 }
 
-/// Whether a pack that is the last of its queries would merge them in more rounds than CTAs that share them.
-fn gains(plan: &PlanArrays<'_>, shape: &DecodeShape, pack: &PackTask, (partials, shared): (u32, bool)) -> bool {
-    let Some(tile) = plan.tiles.get(pack.tile as usize) else { return false };
-    let own = rounds_of_last(*tile, pack.num_queries * shape.group(), shape, partials);
-    own >= rounds_of_watchers(shape, partials, shared) + ROUNDS_LESS
+/// Whether all warps of a task share its rows. Its merge begins behind three barriers, after it has counted what arrived: CTAs
+/// that wait for it see what it wrote sooner.
+fn rows_are_shared(tile: Tile) -> bool {
+    tile.heads_together() == 1 && tile.m <= 2 * ROWS_OF_WARP
+}
+
+/// Whether CTAs that share a merge, in so many rounds, should have it rather than the last task, in `own` rounds. In one round
+/// they have it 1 to 9 % of a run sooner on an H200 where warps share rows (1x3615 at 32/8, 4x2806 at 8/1); in two between 3.5 %
+/// sooner and 2 later, in three 3 and in four 10 % later (2x28533 at 8/1, 1x13144 at 16/1).
+fn gains((watchers, own): (u32, u32), at_once: bool) -> bool {
+    own >= watchers + ROUNDS_LESS || (at_once && watchers == 1)
 }
 
 /// How long a CTA of a pack takes, for telling which of them ends last: ns on an H200, by what a token takes its tile.
@@ -95,11 +109,17 @@ fn length(plan: &PlanArrays<'_>, pack: &PackTask) -> f64 {
     of_token * f64::from(pack.kv_tokens)
 }
 
+/// In how many rounds a pack that is the last of its queries merges them, of so many partials each.
+fn rounds_of_last(plan: &PlanArrays<'_>, shape: &DecodeShape, pack: &PackTask, partials: u32) -> u32 {
+    let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
+    rounds_of_rows(tile, pack.num_queries * shape.group(), shape, partials)
+}
+
 /// In how many rounds the last to arrive merges `rows` rows of a KV head, of so many partials each.
-fn rounds_of_last(tile: Tile, rows: u32, shape: &DecodeShape, partials: u32) -> u32 {
+fn rounds_of_rows(tile: Tile, rows: u32, shape: &DecodeShape, partials: u32) -> u32 {
     if tile.heads_together() > 1 {
         rounds(rows.min(ROWS_OF_WARP), 1, shape, partials)
-    } else if tile.m > 2 * ROWS_OF_WARP {
+    } else if !rows_are_shared(tile) {
         // A query that lies in two warps is merged whole by the last of them.
         let of_warp = rounds(rows.min(ROWS_OF_WARP.next_multiple_of(shape.group())), 1, shape, partials);
         if tile == Tile::DOUBLE { 2 * of_warp } else { of_warp }
@@ -135,7 +155,7 @@ mod tests {
     #[test]
     fn rounds_are_those_of_the_warp_with_the_most_rows() {
         let of = |tile: usize, queries: u32, group: u32, partials: u32| {
-            rounds_of_last(TILES[tile], queries * group, &shape(group), partials)
+            rounds_of_rows(TILES[tile], queries * group, &shape(group), partials)
         };
         assert_eq!(of(0, 16, 4, 17), 12);
         assert_eq!(of(0, 9, 7, 11), 12, "21 rows of three queries");
@@ -183,6 +203,40 @@ mod tests {
         );
         assert_eq!(watched(4, (480, 256), (15, 264)), (0, 0), "16 merges on 15 CTAs: a warp each");
         assert_eq!(watched(3, (512, 64), (20, 264)), (0, 0), "tasks join few partials as they end");
+    }
+
+    /// The same of 16 queries that have packs of their own, each in so many pieces.
+    fn watched_alone(tile: u32, pieces: u32, tasks_and_ctas: (u32, u32)) -> usize {
+        let pack = PackTask { num_queries: 1, tile: 0, kv_tokens: 128, ..PackTask::default() };
+        let packs = vec![pack; 16 * pieces as usize];
+        let merge_offsets: Vec<u32> = (0..=16).map(|query| query * pieces).collect();
+        let plan = PlanArrays {
+            packs: &packs,
+            tiles: &TILES[tile as usize..=tile as usize],
+            num_queries: 16,
+            merge_offsets: &merge_offsets,
+            ..PlanArrays::default()
+        };
+        let one = |query| vec![PackQuery { query, count: pieces, ..PackQuery::default() }; pieces as usize];
+        let mut queries: Vec<PackQuery> = (0..16).flat_map(one).collect();
+        watch(&plan, &shape(4), &mut queries, tasks_and_ctas).len()
+    }
+
+    #[test]
+    fn where_warps_share_the_rows_of_all_tasks_few_partials_are_watched_too() {
+        assert_eq!(watched_alone(2, 4, (64, 264)), 16);
+        assert_eq!(watched_alone(2, 2, (32, 264)), 16);
+        assert_eq!(watched_alone(2, 1, (16, 264)), 0, "nothing to merge");
+        assert_eq!(watched_alone(2, 4, (300, 264)), 0, "tasks join few as they end");
+        assert_eq!(watched_alone(2, 4, (15, 264)), 0, "16 merges on 15 CTAs: a warp each");
+        assert_eq!(watched_alone(1, 4, (64, 264)), 0, "each head has a warp");
+    }
+
+    #[test]
+    fn merges_of_many_rounds_are_left_to_the_last_task_where_it_takes_no_more() {
+        assert!(gains((1, 1), true));
+        assert!(!gains((2, 2), true) && !gains((1, 1), false));
+        assert!(gains((3, 5), true) && gains((3, 5), false));
     }
 
     #[test]

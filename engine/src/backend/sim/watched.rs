@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! several tasks a CTA   all queries that tasks do not join as they end
-//! one                   those whose last task would merge them in two rounds more than CTAs that share them do
+//! one                   those whose last task would merge them in two rounds more than CTAs that share them do; where warps
+//!                       share the rows of every task, also those that others merge in one
 //! ```
 //!
 //! Their merges are here those of the task that completes them, with the time that sharing CTAs take, and take none where tasks
@@ -42,22 +43,35 @@ impl Watched {
         let tasks: u32 = plan.packs_of(launch).iter().map(|pack| tasks_of(*pack)).sum();
         let short = tasks < kernel.fold_tasks.unwrap_or(0).saturating_mul(ctas);
         let tall = plan.packs.iter().any(|pack| pack.tile == SubtreeLayout::TALL);
-        if !launch.kind.is_persistent() || !short || tall || plan.merge.max_partials() <= kernel.fold {
+        if !launch.kind.is_persistent() || !short || tall {
+            return Self::default();
+        }
+        let with_more =
+            |than: u32| plan.merge.merged_queries().filter(move |query| plan.merge.of(*query).len() as u32 > than);
+        let merging_more =
+            |than: u32| SharedMerges::new(with_more(than).count() as u32 * plan.shape.kv_heads, ctas.min(tasks));
+        // A task whose warps share its rows merges behind barriers, and after it has counted what arrived.
+        let rows_are_shared =
+            |pack: &PlannedPack| model.rows_of_warps((pack.tile, pack.heads), 1).1 > 1 && !pack.is_joined();
+        let of_launch = || plan.packs_of(launch).iter().map(|pack| plan.pack(*pack));
+        let at_once = tasks <= ctas && of_launch().all(rows_are_shared) && merging_more(1).warps > 1;
+        let more_than = if at_once { 1 } else { kernel.fold };
+        if plan.merge.max_partials() <= more_than {
             return Self::default();
         }
         let pack_of_slot = plan.packs_of_slots();
         let packs = |query: QueryIdx| plan.merge.of(query).iter().map(|slot| plan.pack(pack_of_slot[*slot as usize]));
-        let many = |query: &QueryIdx| plan.merge.of(*query).len() as u32 > kernel.fold;
-        let merges = plan.merge.merged_queries().filter(many).count() as u32 * plan.shape.kv_heads;
-        let merging = SharedMerges::new(merges, ctas.min(tasks));
+        let merging = merging_more(more_than);
         let about_last = if merging.warps > 1 { MAY_BE_LAST } else { ABOUT_LAST };
         let mut of_query = vec![false; plan.merge.starts.len()];
-        for query in plan.merge.merged_queries().filter(many) {
+        for query in with_more(more_than) {
             let partials = plan.merge.of(query).len() as u32;
             let latest = packs(query).map(length).fold(0.0, f64::max);
-            let shared = model.rounds_of_watchers(&kernel, partials, merging.warps) + ROUNDS_LESS;
+            let watchers = model.rounds_of_watchers(&kernel, partials, merging.warps);
             let gains = |pack: &PlannedPack| {
-                length(pack) >= about_last * latest && model.rounds_of_last(&kernel, pack, partials) >= shared
+                let own = model.rounds_of_last(&kernel, pack, partials);
+                let sooner = own >= watchers + ROUNDS_LESS || (at_once && watchers == 1);
+                length(pack) >= about_last * latest && sooner
             };
             of_query[query.at()] = tasks > ctas || packs(query).any(gains);
         }
@@ -112,8 +126,12 @@ mod tests {
 
     /// How many queries of a tree are watched under `pat`, and the most partials of one.
     fn watched(tree: &str, query_heads: u32, kv_heads: u32, device: &str) -> (usize, u32) {
+        watched_under("pat", tree, (query_heads, kv_heads), device)
+    }
+
+    fn watched_under(scheduler: &str, tree: &str, (query_heads, kv_heads): (u32, u32), device: &str) -> (usize, u32) {
         let shape = AttentionShape { query_heads, kv_heads, ..AttentionShape::default() };
-        with_fused_plan(&parse_tree(tree, shape).unwrap(), ("pat", device), |input, plan| {
+        with_fused_plan(&parse_tree(tree, shape).unwrap(), (scheduler, device), |input, plan| {
             let model = CostModel { device: input.device, shape: &plan.shape };
             let watched = Watched::of(plan, &model);
             (watched.of_query.iter().filter(|watched| **watched).count(), plan.merge.max_partials())
@@ -129,6 +147,14 @@ mod tests {
         assert_eq!(watched("1,512_2048,256", 32, 8, "h200-sxm").0, 0, "few partials");
         assert_eq!(watched("1,1000_16384,128", 64, 32, "h200-sxm").0, 0, "a long queue");
         assert_eq!(watched("1,32_16384,128", 32, 8, "h100-sxm-pat").0, 0, "no kernel of ours is in its table");
+    }
+
+    #[test]
+    fn where_warps_share_the_rows_of_all_tasks_few_partials_are_watched_too() {
+        let alone = |tree: &str, device: &str| watched_under("flashinfer-decode", tree, (32, 8), device);
+        assert_eq!(alone("4_1024", "h200-sxm"), (4, 4));
+        assert_eq!(alone("4_1024", "h100-sxm-pat").0, 0, "no kernel of ours is in its table");
+        assert_eq!(alone("64_1024", "h200-sxm"), (0, 1), "nothing to merge");
     }
 
     #[test]
