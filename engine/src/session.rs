@@ -330,18 +330,20 @@ impl Runner {
         None
     }
 
-    /// What the GPU can do at best, measured now; `None` for the simulator.
+    /// What the GPU can do at best, measured now, each plain read `repeats` times; `None` for the simulator.
     ///
     /// # Errors
     /// [`crate::Error::Gpu`], [`crate::Error::Cancelled`].
-    pub fn limits(&mut self, cancel: &Cancel) -> Result<Option<metrics::Limits>> {
+    pub fn limits(&mut self, repeats: u32, cancel: &Cancel) -> Result<Option<metrics::Limits>> {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
-            let backend::cuda::Limits { read, flops, hybrid } = gpu.limits(cancel)?;
-            return Ok(Some(metrics::Limits { read, flops, hybrid }));
+            let backend::cuda::Limits { read, flops, hybrid } = gpu.limits(repeats, cancel)?;
+            let read_spread = read.iter().map(|(_, times)| times.share()).collect();
+            let read = read.into_iter().map(|(bytes, times)| (bytes, times.median)).collect();
+            return Ok(Some(metrics::Limits { read, read_spread, flops, hybrid }));
         }
         #[cfg(not(feature = "cuda"))]
-        let _ = cancel;
+        let _ = (repeats, cancel);
         Ok(None)
     }
 

@@ -22,7 +22,8 @@ fn main() {
     let source = gpu.allocate((largest as usize) << 20).unwrap();
     fill_random(&gpu, &compiler, &stream, &source, Dtype::F16, 1).unwrap();
     for point in points {
-        let us = read_time(&gpu, &compiler, &cold, &stream, &source, (mib(point) as usize) << 20).unwrap();
+        let times = read_time(&gpu, &compiler, &cold, &stream, &source, (mib(point) as usize) << 20).unwrap();
+        let us = times.median();
         println!("cold read {:6.0} MiB: {us:8.2} us, earlier {:8.2}", mib(point), point["us"].as_f64().unwrap());
     }
     let tflops = mma_rate(&gpu, &compiler, &stream).unwrap() * 1e-12;

@@ -7,7 +7,7 @@ use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::plan::Dtype;
 use crate::stream::Stream;
-use crate::timing::Protocol;
+use crate::timing::{Protocol, Timing};
 
 #[repr(C)]
 struct ReadParams {
@@ -26,7 +26,7 @@ struct MmaParams {
 /// Ring of the bulk-copy reader: 6 stages of 8 KiB.
 const BULK_SHARED: u32 = 6 * 8192;
 
-/// Microseconds in which the fastest plain read kernel fetches the first `bytes` of `source` under `protocol`: 16-byte
+/// How long the plain read kernel that is fastest by its median takes to fetch the first `bytes` of `source` under `protocol`: 16-byte
 /// loads and, where the GPU has them, bulk copies, with 1 to 4 CTAs per SM. `bytes` is cut to a multiple of 8 KiB.
 pub fn read_time(
     gpu: &Gpu,
@@ -35,11 +35,11 @@ pub fn read_time(
     stream: &Stream,
     source: &DeviceBuffer,
     bytes: usize,
-) -> Result<f64, KernelError> {
+) -> Result<Timing, KernelError> {
     let bytes = bytes.min(source.bytes()) / 8192 * 8192;
     let sink = gpu.allocate(16)?;
     let params = ReadParams { from: source.address(), vectors: (bytes / 16) as u64, sink: sink.address() };
-    let mut best = f64::INFINITY;
+    let mut best: Option<Timing> = None;
     let mut variants = vec![("packscope_read", 512, 0)];
     if compiler.arch().bulk_copies() {
         variants.push(("packscope_read_bulk", 32, BULK_SHARED));
@@ -55,10 +55,12 @@ pub fn read_time(
                 // SAFETY: the structure is the kernel's only parameter, and it reads `bytes` of a live buffer.
                 unsafe { function.launch(grid, threads, s, &params) }
             })?;
-            best = best.min(timing.median());
+            if best.as_ref().is_none_or(|best| timing.median() < best.median()) {
+                best = Some(timing);
+            }
         }
     }
-    Ok(best)
+    Ok(best.unwrap_or(Timing { micros: Vec::new() }))
 }
 
 /// A plain read of a whole buffer, which leaves none of another buffer's lines in L2, dirty or clean.

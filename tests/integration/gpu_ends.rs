@@ -87,7 +87,7 @@ impl Work {
     fn whole(&self, cancel: &Cancel) -> Result<Option<Capture>> {
         let mut runner = Runner::gpu(self.cache.clone(), Box::new(|_| ()), cancel)?;
         if self.limits {
-            return runner.limits(cancel).map(|_| None);
+            return runner.limits(20, cancel).map(|_| None);
         }
         if self.check {
             return runner.check(&self.planned, 1, cancel).map(|_| None);

@@ -267,7 +267,7 @@ fn what_is_timed_after_the_limits_waits_for_the_clocks() {
     for way in Way::all() {
         let mut runner = open(&Cancel::default()).unwrap();
         runner.run(&way.planned, &way.run, &Cancel::default()).unwrap();
-        runner.limits(&Cancel::default()).unwrap();
+        runner.limits(20, &Cancel::default()).unwrap();
         runner.run(&way.planned, &way.run, &Cancel::default()).unwrap();
         drop(runner);
         assert!(fake.saw("longest_rest_ms") >= 450, "{}: {} ms", way.name(), fake.saw("longest_rest_ms"));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 25] = [
+const RUN_FIELDS: [&str; 27] = [
     "calibrated",
     "expected_error",
     "backend",
@@ -19,6 +19,8 @@ const RUN_FIELDS: [&str; 25] = [
     "makespan_ns",
     "makespan_min_ns",
     "makespan_max_ns",
+    "makespan_p5_ns",
+    "makespan_p95_ns",
     "estimate_ns",
     "slots",
     "busy_slot_ns",

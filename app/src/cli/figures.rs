@@ -21,6 +21,9 @@ pub(crate) struct Finished {
     pub(crate) json: RunJson,
 }
 
+/// Runs that a figure of a bench is the median of.
+pub(crate) const REPEATS: u32 = 20;
+
 /// Cold L2, `repeats` runs.
 pub(crate) fn cold(repeats: u32) -> RunOptions {
     RunOptions { repeats, command: crate::cli::args::command_line(), ..RunOptions::default() }

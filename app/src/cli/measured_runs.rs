@@ -224,7 +224,7 @@ fn limits_of(file: &Value) -> Option<Limits> {
     let point = |point: &Value| Some((Bytes(point["bytes"].as_u64()?), Nanos(point["ns"].as_u64()?)));
     let read: Option<Vec<_>> = file["cold_read"].as_array()?.iter().map(point).collect();
     let hybrid = serde_json::from_value(file["hybrid_limits"].clone()).ok().flatten();
-    Some(Limits { read: read?, flops: file["mma_flops"].as_f64()?, hybrid })
+    Some(Limits { read: read?, read_spread: Vec::new(), flops: file["mma_flops"].as_f64()?, hybrid })
 }
 
 #[cfg(test)]
@@ -245,6 +245,7 @@ mod tests {
         let long_tail = sets::long_tail().unwrap().name;
         let limits = Limits {
             read: vec![(Bytes(1 << 20), Nanos(5_000)), (Bytes(1 << 21), Nanos(7_000))],
+            read_spread: Vec::new(),
             flops: 5e14,
             hybrid: device.hybrid_limits,
         };

@@ -252,6 +252,7 @@ mod tests {
                 (mib(100), Nanos(30_000)),
                 (mib(200), Nanos(60_000)),
             ],
+            read_spread: Vec::new(),
             flops: 5e14,
             hybrid: None,
         };

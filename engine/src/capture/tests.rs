@@ -333,3 +333,15 @@ fn a_list_that_fits_but_cannot_grow_to_its_length_is_refused() {
     let told = [8 << 20, (16 << 20) + 1].map(read);
     assert!(!told[0].contains("unpacks") && told[1].contains("more than a file of this length can hold"), "{told:?}");
 }
+
+#[test]
+fn percentiles_of_repeats_are_the_nearest_ranks() {
+    let of = |times: std::ops::RangeInclusive<u64>| Spread::of(times.rev().map(Nanos).collect());
+    let all = of(1..=200);
+    assert_eq!((all.least, all.low, all.high, all.most), (Nanos(1), Nanos(10), Nanos(190), Nanos(200)));
+    assert!((all.share() - 180.0 / all.median.as_f64()).abs() < 1e-12, "{all:?}");
+    let few = of(7..=9);
+    assert_eq!((few.low, few.median, few.high), (Nanos(7), Nanos(8), Nanos(9)));
+    let none = Spread::of(Vec::new());
+    assert!(none.count == 0 && none.high == Nanos::ZERO && none.share().abs() < f64::EPSILON);
+}

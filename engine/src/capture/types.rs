@@ -288,12 +288,22 @@ pub struct Spread {
     pub least: Nanos,
     /// Longest.
     pub most: Nanos,
+    /// 5th percentile: the nearest rank.
+    pub low: Nanos,
+    /// 95th percentile, likewise.
+    pub high: Nanos,
 }
 
 impl RunTimes {
     /// Count, median and range of the makespans; all zero where there is none.
     pub fn spread(&self) -> Spread {
-        let mut sorted = self.makespans.clone();
+        Spread::of(self.makespans.clone())
+    }
+}
+
+impl Spread {
+    /// Of these times, in any order.
+    pub fn of(mut sorted: Vec<Nanos>) -> Self {
         sorted.sort_unstable();
         let middle = sorted.len() / 2;
         let median = match sorted.as_slice() {
@@ -301,8 +311,17 @@ impl RunTimes {
             all if all.len() % 2 == 1 => all[middle],
             all => Nanos(all[middle - 1].0.midpoint(all[middle].0)),
         };
-        let edge = |time: Option<&Nanos>| time.copied().unwrap_or(Nanos::ZERO);
-        Spread { count: sorted.len(), median, least: edge(sorted.first()), most: edge(sorted.last()) }
+        let rank = |percent: usize| {
+            let nth = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+            sorted.get(nth).copied().unwrap_or(Nanos::ZERO)
+        };
+        Self { count: sorted.len(), median, least: rank(0), most: rank(100), low: rank(5), high: rank(95) }
+    }
+
+    /// What lies between the 5th and the 95th percentile, as a share of the median; 0 without a time.
+    pub fn share(&self) -> f64 {
+        let between = self.high.as_f64() - self.low.as_f64();
+        if self.median == Nanos::ZERO { 0.0 } else { between / self.median.as_f64() }
     }
 }
 

@@ -124,6 +124,10 @@ pub struct RunJson {
     pub makespan_min_ns: u64,
     /// Longest.
     pub makespan_max_ns: u64,
+    /// 5th percentile.
+    pub makespan_p5_ns: u64,
+    /// 95th percentile.
+    pub makespan_p95_ns: u64,
     /// What the rule that chose thought the run would take; `null` where it weighed something else, or
     /// the plan was made without explanation.
     pub estimate_ns: Option<u64>,
@@ -187,6 +191,8 @@ pub fn run_json(
         makespan_ns: times.median.0,
         makespan_min_ns: times.least.0,
         makespan_max_ns: times.most.0,
+        makespan_p5_ns: times.low.0,
+        makespan_p95_ns: times.high.0,
         estimate_ns: decision::run_estimate(&capture.plan.decisions).map(|(_, time)| time.0),
         slots: bubbles.slots,
         busy_slot_ns: bubbles.busy_slot.0,

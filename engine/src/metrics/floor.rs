@@ -17,6 +17,9 @@ use crate::workload::{Batch, PrefixTree};
 pub struct Limits {
     /// Time of a plain read with cold L2, by bytes, ascending.
     pub read: Vec<(Bytes, Nanos)>,
+    /// How far the repeats of each lie apart ([`Spread::share`](crate::capture::Spread::share)); empty where only the medians
+    /// are known.
+    pub read_spread: Vec<f64>,
     /// Tensor rate of `mma.sync`, which decodes compute with, FLOP per second.
     pub flops: f64,
     /// What tensor cores and reads reach alone and at once, where the GPU has warpgroup instructions.
@@ -71,7 +74,8 @@ mod tests {
     /// The curve and rate of one H200.
     fn h200() -> Limits {
         let points = [(8, 7_040), (16, 9_820), (34, 14_210), (64, 22_430), (128, 39_230), (256, 72_830)];
-        Limits { read: points.map(|(mib, ns)| (Bytes(mib << 20), Nanos(ns))).to_vec(), flops: 628e12, hybrid: None }
+        let read = points.map(|(mib, ns)| (Bytes(mib << 20), Nanos(ns))).to_vec();
+        Limits { read, read_spread: Vec::new(), flops: 628e12, hybrid: None }
     }
 
     #[test]

@@ -30,6 +30,9 @@ pub(crate) struct BenchArgs {
     /// or trace and window, heads, and NAME_us or us: {NAME}).
     #[arg(long, value_name = "FILE.json")]
     pub(crate) peers: Option<PathBuf>,
+    /// On a GPU, of a set of named configurations: runs of each to take the median of, and reads of each size.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) repeat: u32,
     /// On a GPU, and for hybrid batches: compare the outputs with an f64 reference.
     #[arg(long)]
     pub(crate) check: bool,

@@ -25,8 +25,6 @@ use crate::cli::sets::Case;
 use crate::cli::table::Table;
 use crate::cli::{figures, input, interrupt, output, sets};
 
-/// Repeats of each run on a GPU.
-const REPEATS: u32 = 20;
 /// Runs shorter than this come in two clusters some 15 % apart, and a median of 20 falls in either: one kernel by the names
 /// of three strategies took 6.8 to 8.5 µs on an H100.
 const SHORT: Nanos = Nanos(20_000);
@@ -73,7 +71,7 @@ pub(crate) fn cases(args: &BenchArgs) -> Outcome<Vec<Case>> {
 
 /// Runs every batch under every strategy.
 pub(crate) fn run(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<Hybrids> {
-    let measured = runner.limits(interrupt::cancel())?.and_then(|limits| limits.hybrid);
+    let measured = runner.limits(figures::REPEATS, interrupt::cancel())?.and_then(|limits| limits.hybrid);
     let limits = measured.or(device.hybrid_limits.filter(|_| device.prefill_kernel.is_some()));
     let cases = cases(args)?;
     let peers = Peers::read(args.peers.as_deref(), "hybrid", &cases)?;
@@ -132,7 +130,7 @@ fn ways(args: &BenchArgs, device: &Device, spec: &BatchSpec) -> Outcome<Vec<Plan
 pub(crate) fn try_way(args: &BenchArgs, runner: &mut Runner, planned: &Planned) -> Outcome<Row> {
     let check = if args.check { Some(runner.check(planned, args.seed, interrupt::cancel())?) } else { None };
     let simulated = runner.device().is_some().then(|| simulated(planned)).transpose()?;
-    let repeats = if simulated.is_some_and(|time| time < SHORT) { REPEATS_OF_SHORT } else { REPEATS };
+    let repeats = if simulated.is_some_and(|time| time < SHORT) { REPEATS_OF_SHORT } else { figures::REPEATS };
     let run = figures::run_planned(runner, planned, &figures::cold(repeats), check.as_ref())?.json;
     Ok(Row {
         strategy: planned.plan.strategy,
@@ -157,7 +155,7 @@ fn halves(args: &BenchArgs, device: &Device, runner: &mut Runner, spec: &BatchSp
     (options.strategy, options.auto.strategy) = (Strategy::Serial, false);
     let mut time = |spec: &BatchSpec| -> Outcome<Nanos> {
         let planned = session::plan_spec(spec, &options)?;
-        Ok(runner.run(&planned, &figures::cold(REPEATS), interrupt::cancel())?.time())
+        Ok(runner.run(&planned, &figures::cold(figures::REPEATS), interrupt::cancel())?.time())
     };
     Ok([time(&prefill)?, time(&decode)?])
 }

@@ -40,7 +40,7 @@ pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Ru
     let schedulers = or(&args.schedulers, &scheduler);
     let ways = input::ways(device, schedulers, or(&args.strategies, &strategy), &choice.rules)?;
     let bar = output::progress(set.cases.len() as u64 + 1, set.key);
-    let Some(limits) = runner.limits(interrupt::cancel())? else {
+    let Some(limits) = runner.limits(args.repeat, interrupt::cancel())? else {
         return Err(Fault::failed("the GPU did not give its limits"));
     };
     bar.inc(1);
@@ -56,7 +56,7 @@ pub(crate) fn bench(args: &BenchArgs, set: &Set, device: &Device, mut runner: Ru
     if args.json {
         output::print_json(&whole_json(set.key, &limits, &peers, &rows))?;
     } else {
-        output::print(&text(set.key, &limits, &peers, &rows))?;
+        output::print(&text(args, set.key, &limits, (&peers, &rows)))?;
     }
     if wrong > 0 {
         let runs = counted(wrong as u64, "run");
@@ -79,7 +79,7 @@ fn measure(
     let planned = session::plan_spec(&configuration.spec, options)?;
     let check =
         args.check.then(|| runner.check(&planned, u64::from(std::process::id()), interrupt::cancel())).transpose()?;
-    let done = figures::run_planned(runner, &planned, &figures::cold(20), check.as_ref())?;
+    let done = figures::run_planned(runner, &planned, &figures::cold(args.repeat), check.as_ref())?;
     Ok(Row {
         key: configuration.name.clone(),
         batch: measured_runs::batch_text(&configuration.name, &configuration.spec),
@@ -92,7 +92,9 @@ fn measure(
 }
 
 fn whole_json(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> Value {
-    let read: Vec<_> = limits.read.iter().map(|(bytes, time)| json!({ "bytes": bytes.0, "ns": time.0 })).collect();
+    let points = limits.read.iter().zip(&limits.read_spread);
+    let read: Vec<_> =
+        points.map(|((bytes, time), spread)| json!({ "bytes": bytes.0, "ns": time.0, "spread": spread })).collect();
     let runs: Vec<_> = rows
         .iter()
         .map(|row| {
@@ -106,9 +108,11 @@ fn whole_json(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> Value 
     json!({ "schema": SCHEMA, "set": set, "l2": "cold", "cold_read": read, "mma_flops": limits.flops, "runs": runs })
 }
 
-fn text(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> String {
+fn text(args: &BenchArgs, set: &str, limits: &Limits, (peers, rows): (&Peers, &[Row])) -> String {
     let mut headings: Vec<String> =
-        ["sample", "scheduler", "strategy", "median", "min", "max", "floor", "over floor"].map(str::to_owned).to_vec();
+        ["sample", "scheduler", "strategy", "median", "min", "max", "spread", "floor", "over floor"]
+            .map(str::to_owned)
+            .to_vec();
     headings.extend(peers.names.iter().map(|name| format!("over {name}")));
     headings.extend(["traced", "planned", "upload", "error", "bound"].map(str::to_owned));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
@@ -117,6 +121,7 @@ fn text(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> String {
         let run = &row.run;
         let mut cells = vec![row.key.clone(), run.plan.scheduler.clone(), run.plan.strategy.to_owned()];
         cells.extend([run.makespan_ns, run.makespan_min_ns, run.makespan_max_ns].map(|ns| Nanos(ns).to_string()));
+        cells.push(figures::percent(run.makespan_p95_ns - run.makespan_p5_ns, run.makespan_ns));
         cells.extend([row.floor.time().to_string(), ratio(run.makespan_ns, row.floor.time().0)]);
         cells.extend(row.peers.iter().map(|peer| over(run.makespan_ns, *peer)));
         cells.push(run.probe_overhead.map_or_else(|| "–".to_owned(), |cost| format!("{:+.1}%", 100.0 * cost)));
@@ -125,10 +130,19 @@ fn text(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> String {
         cells.extend([error(run.check.map(|check| check.max_rel_err)), error(run.check.map(|check| check.bound))]);
         table.row(cells);
     }
+    let spreads: Vec<String> = limits
+        .read
+        .iter()
+        .zip(&limits.read_spread)
+        .map(|((bytes, _), share)| format!("{bytes} {:.1}%", 100.0 * share))
+        .collect();
     let (bytes, time) = limits.read.last().copied().unwrap_or_default();
     format!(
-        "{set}: measured, cold L2 (512 MiB written before each run), 5 warm-ups, median of 20, events around the whole call\n\
+        "{set}: measured, cold L2 (512 MiB written before each run), 5 warm-ups, median of {}, events around the whole call\n\
+         spread = from the 5th to the 95th percentile, over the median; of as many plain reads: {}\n\
          floor = the larger of the unique bytes on this GPU's read curve ({bytes} in {time}) and the products at {:.0} TFLOP/s, both measured now\n\n{}\n{}",
+        args.repeat,
+        spreads.join(", "),
         limits.flops / 1e12,
         table.text(),
         means(peers, rows)

@@ -110,7 +110,7 @@ fn name(row: &Row) -> String {
 /// The command.
 pub(crate) fn bench(args: &BenchArgs, device: &Device, runner: &mut Runner) -> Outcome<ExitCode> {
     let measured = runner.device().is_some();
-    let limits = runner.limits(interrupt::cancel())?;
+    let limits = runner.limits(figures::REPEATS, interrupt::cancel())?;
     let (set, cases, peers) = cases(args)?;
     let bar = output::progress(cases.len() as u64, set);
     let mut all = Vec::new();

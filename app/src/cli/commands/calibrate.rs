@@ -98,7 +98,7 @@ impl HeldBack {
 /// Measures the published trees, hybrid batches and random ones on the GPU that is here.
 fn measure(args: &CalibrateArgs) -> Outcome<Measured> {
     let (device, mut runner) = input::setup(&args.device)?;
-    let Some(limits) = runner.limits(interrupt::cancel())? else {
+    let Some(limits) = runner.limits(figures::REPEATS, interrupt::cancel())? else {
         return Err(Fault::hardware(
             "a calibration measures a GPU, and there is none here",
             "give --from with what `packscope bench --json` wrote on a machine that has one",

@@ -87,7 +87,8 @@ fn text(name: &str, run: &RunJson) -> String {
     }
     if run.repeats > 1 {
         let (least, most) = (Nanos(run.makespan_min_ns), Nanos(run.makespan_max_ns));
-        say("repeats", format!("{}, {least} to {most}, {} L2", run.repeats, run.l2));
+        let (low, high) = (Nanos(run.makespan_p5_ns), Nanos(run.makespan_p95_ns));
+        say("repeats", format!("{}, {least} to {most}, nine of ten {low} to {high}, {} L2", run.repeats, run.l2));
     }
     if let Some(estimate) = run.estimate_ns {
         let off = 100.0 * (estimate as f64 / run.makespan_ns.max(1) as f64 - 1.0);

@@ -3,6 +3,7 @@
 use kernels::{CoRunRates, KernelError, Protocol};
 
 use crate::backend::cuda::{Open, RECOVERY, translate};
+use crate::capture::Spread;
 use crate::error::Result;
 use crate::hw::HybridLimits;
 use crate::units::{Bytes, Nanos};
@@ -14,7 +15,7 @@ const READ_MIB: [usize; 10] = [1, 8, 16, 34, 64, 128, 256, 512, 1024, 4096];
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Times of plain reads with cold L2, by bytes.
-    pub read: Vec<(Bytes, Nanos)>,
+    pub read: Vec<(Bytes, Spread)>,
     /// Tensor rate of `mma.sync`, FLOP per second.
     pub flops: f64,
     /// Tensor cores and reads alone and at once; `None` without warpgroup instructions.
@@ -22,11 +23,11 @@ pub struct Limits {
 }
 
 impl Open {
-    /// Measures them, without the inputs of any batch on the GPU.
-    pub(super) fn limits(&mut self) -> Result<Limits> {
+    /// Measures them, each read so many times, without the inputs of any batch on the GPU.
+    pub(super) fn limits(&mut self, repeats: u32) -> Result<Limits> {
         self.inputs = None;
         let flush = self.flush()?;
-        let protocol = Protocol { warm_ups: 5, repeats: 20, flush: Some(flush), graph: false };
+        let protocol = Protocol { warm_ups: 5, repeats, flush: Some(flush), graph: false };
         let measured = self.measure_limits(&protocol).map_err(translate);
         self.flush = protocol.flush;
         // Tensor cores at work beside reads draw all the power that the GPU may.
@@ -46,14 +47,15 @@ impl Open {
         Ok(Limits { read, flops, hybrid })
     }
 
-    fn read_curve(&self, protocol: &Protocol) -> Result<Vec<(Bytes, Nanos)>, KernelError> {
+    fn read_curve(&self, protocol: &Protocol) -> Result<Vec<(Bytes, Spread)>, KernelError> {
         let free = self.gpu.memory()?.0;
         let sizes: Vec<usize> = READ_MIB.into_iter().map(|mib| mib << 20).filter(|size| *size < free / 2).collect();
         let buffer = self.gpu.allocate(sizes.last().copied().unwrap_or(1 << 20))?;
         let mut points = Vec::new();
         for size in sizes {
-            let micros = kernels::read_time(&self.gpu, &self.known.compiler, protocol, &self.stream, &buffer, size)?;
-            points.push((Bytes(size as u64), Nanos((micros * 1e3).round() as u64)));
+            let timing = kernels::read_time(&self.gpu, &self.known.compiler, protocol, &self.stream, &buffer, size)?;
+            let times = timing.micros.iter().map(|micros| Nanos((micros * 1e3).round() as u64));
+            points.push((Bytes(size as u64), Spread::of(times.collect())));
         }
         Ok(points)
     }

@@ -82,12 +82,12 @@ impl Cuda {
         lower::check(plan)
     }
 
-    /// What the GPU can do at best.
+    /// What the GPU can do at best, each plain read `repeats` times.
     ///
     /// # Errors
     /// [`Error::Gpu`], [`Error::Cancelled`].
-    pub fn limits(&mut self, cancel: &Cancel) -> Result<Limits> {
-        self.using(cancel, Open::limits)
+    pub fn limits(&mut self, repeats: u32, cancel: &Cancel) -> Result<Limits> {
+        self.using(cancel, |open| open.limits(repeats))
     }
 
     /// Runs a plan: plain repeats for the times, then traced ones for the spans.
