@@ -9,6 +9,7 @@ pub fn of_measured(run: &Run) -> Vec<(&'static str, String)> {
     let mut figures = vec![
         ("repeats", format!("{}, {} L2 before each", times.count, capture.times.l2.name())),
         ("shortest · longest", format!("{} · {}", times.least, times.most)),
+        ("5th · 95th percentile", format!("{} · {}", times.low, times.high)),
     ];
     if let Some(overhead) = capture.probe_overhead {
         let sign = if overhead < 0.0 { '−' } else { '+' };
