@@ -21,7 +21,7 @@ pub(crate) struct Finished {
     pub(crate) json: RunJson,
 }
 
-/// Runs that a figure of a bench is the median of.
+/// Runs that a measured figure is the median of, where nobody asks for another number.
 pub(crate) const REPEATS: u32 = 20;
 
 /// Cold L2, `repeats` runs.

@@ -140,7 +140,7 @@ fn chosen(
     let bar = output::progress(cases.len() as u64, set);
     let mut rows = Vec::new();
     for case in cases {
-        let run = figures::finish(&mut runner, &case.spec, options, &figures::cold(20))?.json;
+        let run = figures::finish(&mut runner, &case.spec, options, &figures::cold(figures::REPEATS))?.json;
         let floor = floor_ns(&run, &options.device);
         rows.push(Chosen { name: case.name.clone(), floor, peers: peers.of(case), run });
         bar.inc(1);

@@ -193,7 +193,7 @@ fn run(
 }
 
 fn observe(runner: &mut Runner, planned: Planned) -> Outcome<Observed> {
-    let capture = runner.run(&planned, &figures::cold(20), interrupt::cancel())?;
+    let capture = runner.run(&planned, &figures::cold(figures::REPEATS), interrupt::cancel())?;
     Ok(Observed { planned, measured: capture.times.spread().median, l2: capture.times.l2 })
 }
 

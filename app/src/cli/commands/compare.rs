@@ -60,7 +60,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Outcome<ExitCode> {
         match figures::accepted(&runner, &spec, options) {
             Ok(planned) => {
                 floor = spec.is_hybrid().then(|| Nanos(session::oracle_ns(&planned).ceil() as u64));
-                runs.push(figures::run_planned(&mut runner, &planned, &figures::cold(20), None)?.json);
+                runs.push(figures::run_planned(&mut runner, &planned, &figures::cold(figures::REPEATS), None)?.json);
             }
             // Nobody asked for this one by name, so the others are shown all the same.
             Err(error @ Error::Unsupported { .. }) if all => {

@@ -32,7 +32,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Outcome<ExitCode> {
     let mut runs = Vec::new();
     let mut captures = Vec::new();
     for options in &choices {
-        let finished = figures::finish(&mut runner, &spec, options, &figures::cold(20))?;
+        let finished = figures::finish(&mut runner, &spec, options, &figures::cold(figures::REPEATS))?;
         runs.push(finished.json);
         captures.push(finished.capture);
         bar.inc(1);
