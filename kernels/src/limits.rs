@@ -26,8 +26,8 @@ struct MmaParams {
 /// Ring of the bulk-copy reader: 6 stages of 8 KiB.
 const BULK_SHARED: u32 = 6 * 8192;
 
-/// How long the plain read kernel that is fastest by its median takes to fetch the first `bytes` of `source` under `protocol`: 16-byte
-/// loads and, where the GPU has them, bulk copies, with 1 to 4 CTAs per SM. `bytes` is cut to a multiple of 8 KiB.
+/// How long the plain read kernel that is fastest by its median takes to fetch the first `bytes` of `source` under
+/// `protocol`: 16-byte loads and, where the GPU has them, bulk copies, with 1 to 4 CTAs per SM. `bytes` is cut to a multiple of 8 KiB.
 pub fn read_time(
     gpu: &Gpu,
     compiler: &Compiler,

@@ -53,8 +53,7 @@ pub(crate) fn watch(
         many * shape.kv_heads <= ctas.min(tasks)
     };
     let at_once = tasks <= ctas && plan.tiles.iter().copied().all(rows_are_shared) && shared(1);
-    let more_than = if at_once { 1 } else { FOLDED };
-    let shared = shared(more_than);
+    let (more_than, shared) = if at_once { (1, true) } else { (FOLDED, shared(FOLDED)) };
     let about_last = if shared { MAY_BE_LAST } else { ABOUT_LAST };
     let mut watched = vec![None; plan.num_queries as usize];
     for_each(plan, queries, |pack, query| {
@@ -62,8 +61,8 @@ pub(crate) fn watch(
         if query.count > more_than && own < watched.len() {
             let may_be_last = length(plan, pack) >= about_last * latest[own];
             let rounds =
-                (rounds_of_watchers(shape, query.count, shared), rounds_of_last(plan, shape, pack, query.count));
-            if tasks > ctas || (may_be_last && gains(rounds, at_once)) {
+                || (rounds_of_watchers(shape, query.count, shared), rounds_of_last(plan, shape, pack, query.count));
+            if tasks > ctas || (may_be_last && gains(rounds(), at_once)) {
                 watched[own] = Some(*query);
             }
         }
@@ -98,7 +97,7 @@ fn gains((watchers, own): (u32, u32), at_once: bool) -> bool {
 
 /// How long a CTA of a pack takes, for telling which of them ends last: ns on an H200, by what a token takes its tile.
 fn length(plan: &PlanArrays<'_>, pack: &PackTask) -> f64 {
-    let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
+    let tile = tile_of(plan, pack);
     let of_token = match tile {
         _ if tile.heads_together() > 1 => 50.0,
         Tile::DOUBLE => 36.0,
@@ -109,10 +108,13 @@ fn length(plan: &PlanArrays<'_>, pack: &PackTask) -> f64 {
     of_token * f64::from(pack.kv_tokens)
 }
 
+fn tile_of(plan: &PlanArrays<'_>, pack: &PackTask) -> Tile {
+    plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED)
+}
+
 /// In how many rounds a pack that is the last of its queries merges them, of so many partials each.
 fn rounds_of_last(plan: &PlanArrays<'_>, shape: &DecodeShape, pack: &PackTask, partials: u32) -> u32 {
-    let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
-    rounds_of_rows(tile, pack.num_queries * shape.group(), shape, partials)
+    rounds_of_rows(tile_of(plan, pack), pack.num_queries * shape.group(), shape, partials)
 }
 
 /// In how many rounds the last to arrive merges `rows` rows of a KV head, of so many partials each.
