@@ -40,6 +40,9 @@ __device__ __forceinline__ void clear_merged(const MergeTarget& to, const RowPar
 // trace fewer.
 constexpr int kMostWatched = PS_MIN_CTAS > 2 ? (PS_TRACE ? 3 : 4) : 6;
 constexpr int kWatchBatch = kMergeBatch < kMostWatched ? kMergeBatch : kMostWatched;
+// Where a warp has no more than these, it runs code for so few: what it runs here it fetches first, which takes longer than a
+// way to L2. Of three it took as long, and with none for more a run took 3 to 4 % longer where a warp has five.
+constexpr int kFewWatched = kWatchBatch < 4 ? kWatchBatch : 4;
 
 // Merges one query for a KV head by `warps` warps, of which this is number `nth`: groups of rows side by side, and where there
 // are warps for it, parts of the partials of each. These meet in `place`, which has room for what each warp of the CTA leaves.
@@ -48,13 +51,15 @@ __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const P
     constexpr u32 kLeft = MergeState::kFloats * 32;
     const u32 groups = (rows + kRowsAtOnce - 1) / kRowsAtOnce;
     // One where the same bits are asked for: by the last to arrive a row is merged in one part too.
-    const u32 parts = PS_FOLDS && q.count > kWatchBatch ? max(warps / groups, 1) : 1, part = parts > 1 ? nth / groups : 0;
+    const u32 parts = PS_FOLDS ? max(warps / groups, 1) : 1, part = parts > 1 ? nth / groups : 0;
+    const bool few = q.count <= parts * kFewWatched;
 #pragma unroll 1
     for (u32 begin = (nth - part * groups) * kRowsAtOnce; begin < rows; begin += warps * kRowsAtOnce) {
         const u32 row = begin + merge_lane_row();
         const bool real = row < rows && part < parts;
         const RowPartials own = part_of({q.first, real ? q.count : 0, first_head + row}, part, parts);
-        MergeState state = merge_row<kWatchBatch>(to, own, nullptr, UntilWritten{span});
+        const UntilWritten wait{span};
+        MergeState state = few ? merge_row<kFewWatched>(to, own, nullptr, wait) : merge_row<kWatchBatch>(to, own, nullptr, wait);
         if (parts > 1) {
             // Once for each warp: parts are for groups that are all in work at once.
             if (part > 0) state.leave(place + nth * kLeft);
