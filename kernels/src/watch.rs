@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! several tasks a CTA   all queries that tasks do not join as they end: merges stay out of the chain of tasks
-//! one                   those whose last task would merge them in two rounds more than CTAs that share them do; where warps
-//!                       share the rows of every task, also those that others merge in one
+//! one                   those that CTAs which share them merge in one round, or in two fewer than the last task would; where
+//!                       warps share the rows of every task, those of few partials too
 //! rounds                ⌈rows of a warp / 4⌉ · ⌈partials of a warp / 6⌉, a way to L2 and back each
 //! ```
 //!
@@ -62,7 +62,7 @@ pub(crate) fn watch(
             let may_be_last = length(plan, pack) >= about_last * latest[own];
             let rounds =
                 || (rounds_of_watchers(shape, query.count, shared), rounds_of_last(plan, shape, pack, query.count));
-            if tasks > ctas || (may_be_last && gains(rounds(), at_once)) {
+            if tasks > ctas || (may_be_last && gains(rounds(), shared)) {
                 watched[own] = Some(*query);
             }
         }
@@ -88,11 +88,11 @@ fn rows_are_shared(tile: Tile) -> bool {
     tile.heads_together() == 1 && tile.m <= 2 * ROWS_OF_WARP
 }
 
-/// Whether CTAs that share a merge, in so many rounds, should have it rather than the last task, in `own` rounds. In one round
-/// they have it 1 to 9 % of a run sooner on an H200 where warps share rows (1x3615 at 32/8, 4x2806 at 8/1); in two between 3.5 %
-/// sooner and 2 later, in three 3 and in four 10 % later (2x28533 at 8/1, 1x13144 at 16/1).
-fn gains((watchers, own): (u32, u32), at_once: bool) -> bool {
-    own >= watchers + ROUNDS_LESS || (at_once && watchers == 1)
+/// Whether CTAs should have a merge, in so many rounds, rather than the last task, in `own` rounds. Where they are `shared`, those
+/// of one round end up to 9 % of a run sooner on an H200, and none later (1x3615 at 32/8, `1,10_1792,628` at 32/4); where
+/// warps share rows, those of two end between 3.5 % sooner and 2 later, of three 3 and of four 10 % later (2x28533 at 8/1, 1x13144 at 16/1).
+fn gains((watchers, own): (u32, u32), shared: bool) -> bool {
+    own >= watchers + ROUNDS_LESS || (shared && watchers == 1)
 }
 
 /// How long a CTA of a pack takes, for telling which of them ends last: ns on an H200, by what a token takes its tile.
@@ -196,14 +196,15 @@ mod tests {
     #[test]
     fn in_one_wave_those_are_watched_whose_last_task_merges_many_rows() {
         assert_eq!(watched(4, (512, 64), (20, 264)), (16, 80));
-        assert_eq!(watched(4, (512, 512), (20, 264)), (0, 0), "leaves end last, and merge a row a warp");
+        assert_eq!(watched(4, (512, 512), (20, 264)), (16, 80), "leaves end last, but others need one round");
+        assert_eq!(watched(4, (512, 512), (15, 264)), (0, 0), "16 merges on 15 CTAs: a warp each, as for a leaf");
         // Packs of 9,600 ns beside leaves of 12,800.
         assert_eq!(
             watched(4, (480, 256), (20, 264)),
             (16, 80),
             "a pack may end last, and all warps of a CTA share a merge"
         );
-        assert_eq!(watched(4, (480, 256), (15, 264)), (0, 0), "16 merges on 15 CTAs: a warp each");
+        assert_eq!(watched(4, (480, 256), (15, 264)), (0, 0), "where one warp has it, packs seem further from the end");
         assert_eq!(watched(3, (512, 64), (20, 264)), (0, 0), "tasks join few partials as they end");
     }
 
