@@ -173,4 +173,17 @@ mod tests {
         assert_eq!(model.rounds_of_watchers(&kernel, 25, 4), 3, "two warps for each four rows");
         assert_eq!(model.rounds_of_watchers(&kernel, 25, 1), 10);
     }
+
+    /// Four warps share the partials of a row, so what a round takes hardly depends on how many there are.
+    #[test]
+    fn a_round_of_more_partials_takes_little_longer_and_a_second_round_a_trip() {
+        let shape = AttentionShape { query_heads: 32, kv_heads: 8, ..AttentionShape::default() };
+        let model = CostModel { device: crate::hw::find("h200-sxm").unwrap(), shape: &shape };
+        let watched = Watched { warps: 4, turns: 1, ..Watched::default() };
+        let [six, seven, last_of_one, first_of_two] =
+            [6, 7, 24, 25].map(|partials| watched.merge(&model, partials).unwrap().time);
+        let trip = model.device.worker_merge_trip().as_f64();
+        assert!(six < seven && seven - six < 0.5 * trip, "{six} {seven}");
+        assert!((last_of_one - seven).abs() < 1e-6 && first_of_two - last_of_one > 0.9 * trip, "{first_of_two}");
+    }
 }
