@@ -88,9 +88,10 @@ fn rows_are_shared(tile: Tile) -> bool {
     tile.heads_together() == 1 && tile.m <= 2 * ROWS_OF_WARP
 }
 
-/// Whether CTAs should have a merge, in so many rounds, rather than the last task, in `own` rounds. Where they are `shared`, those
-/// of one round end up to 9 % of a run sooner on an H200, and none later (1x3615 at 32/8, `1,10_1792,628` at 32/4); where
-/// warps share rows, those of two end between 3.5 % sooner and 2 later, of three 3 and of four 10 % later (2x28533 at 8/1, 1x13144 at 16/1).
+/// Whether CTAs without tasks should have a merge, in so many rounds, rather than the last task, in `own` rounds. Where all warps of
+/// a CTA have one (`shared`), those of one round end up to 9 % of a run sooner on an H200, and none later (1x3615 at 32/8,
+/// `1,10_1792,628` at 32/4). Of more they need fewer than the task: of as many, two ended between 3.5 % sooner and 2 later, three 3 and
+/// four 10 % later (2x28533 at 8/1, 1x13144 at 16/1).
 fn gains((watchers, own): (u32, u32), shared: bool) -> bool {
     own >= watchers + ROUNDS_LESS || (shared && watchers == 1)
 }
