@@ -74,9 +74,10 @@ __device__ __forceinline__ void merge_by_watchers(const MergeTarget& to, const P
     }
 }
 
-// Called, it takes 0.6 us more, for which all wait in the end. Inlined, it makes kernels with a trace spill: crowded ones, those with
-// masks and those without warpgroup instructions.
-#if PS_TRACE && (PS_MASKS || PS_MIN_CTAS > 2 || !PS_WGMMA)
+// Called, it takes 0.6 us more, for which all wait in the end. Inlined, it makes kernels with a trace spill, crowded ones, those with
+// masks and those without warpgroup instructions; of these also one without a trace, where four tiles of head dimension 256 are for
+// any group.
+#if (PS_TRACE && (PS_MASKS || PS_MIN_CTAS > 2)) || (!PS_WGMMA && (PS_TRACE || (PS_D > 128 && PS_ANY_GROUP)))
 #define PS_WATCH __noinline__
 #else
 #define PS_WATCH __forceinline__
