@@ -174,9 +174,19 @@ mod tests {
 
     /// How many of 16 queries are watched that share a pack in so many pieces and have one of their own behind it, of so many
     /// tokens each; and how many marks there are.
-    fn watched(pieces: u32, (shared, leaf): (u32, u32), tasks_and_ctas: (u32, u32)) -> (usize, usize) {
+    fn watched(pieces: u32, tokens: (u32, u32), tasks_and_ctas: (u32, u32)) -> (usize, usize) {
+        watched_beside(1, pieces, tokens, tasks_and_ctas)
+    }
+
+    /// The same where the packs of their own have another tile.
+    fn watched_beside(
+        tile: u32,
+        pieces: u32,
+        (shared, leaf): (u32, u32),
+        tasks_and_ctas: (u32, u32),
+    ) -> (usize, usize) {
         let piece = PackTask { num_queries: 16, tile: 0, kv_tokens: shared, ..PackTask::default() };
-        let leaf = PackTask { num_queries: 1, tile: 1, kv_tokens: leaf, ..PackTask::default() };
+        let leaf = PackTask { num_queries: 1, tile, kv_tokens: leaf, ..PackTask::default() };
         let packs = [vec![piece; pieces as usize], vec![leaf; 16]].concat();
         let merge_offsets: Vec<u32> = (0..=16).map(|query| query * (pieces + 1)).collect();
         let tiles = &TILES;
@@ -207,6 +217,13 @@ mod tests {
         );
         assert_eq!(watched(4, (480, 256), (15, 264)), (0, 0), "where one warp has it, packs seem further from the end");
         assert_eq!(watched(3, (512, 64), (20, 264)), (0, 0), "tasks join few partials as they end");
+    }
+
+    /// 25 partials of a query take others two rounds, a leaf whose warps share its row two, and a pack twenty.
+    #[test]
+    fn of_more_rounds_those_are_watched_whose_pack_may_end_last() {
+        assert_eq!(watched_beside(2, 24, (480, 1100), (40, 264)), (16, 400), "9,600 ns beside leaves of 13,200");
+        assert_eq!(watched_beside(2, 24, (480, 1200), (40, 264)), (0, 0), "beside leaves of 14,400");
     }
 
     /// The same of 16 queries that have packs of their own, each in so many pieces.

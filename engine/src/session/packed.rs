@@ -343,8 +343,8 @@ mod tests {
         assert!(taken > GAIN * first && taken < gain * first, "{first} {taken}");
     }
 
-    /// In CTAs of four heads one request has to be cut into so many pieces that their merge takes as long as all else, or a third
-    /// of that where CTAs without tasks share it.
+    /// In CTAs of four heads one request has to be cut into so many pieces that their merge takes as long as all else, or less
+    /// where CTAs without tasks share it.
     #[test]
     fn one_long_request_is_spread_by_heads_before_it_is_cut() {
         for (tree, query_heads, kv_heads, part) in

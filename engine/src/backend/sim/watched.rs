@@ -149,6 +149,7 @@ mod tests {
     fn queries_of_many_partials_are_watched_in_short_queues_of_devices_whose_kernels_are_known() {
         let (queries, partials) = watched("1,32_16384,128", 32, 8, "h200-sxm");
         assert!(queries == 32 && partials > 4, "{queries} with {partials}");
+        assert_eq!(watched("1,8_8192,512", 32, 8, "h200-sxm"), (8, 8), "packs of 0.91 of their leaves may be last");
         assert_eq!(watched("1,8_8192,832", 32, 8, "h200-sxm"), (8, 7), "leaves end last, but others need one round");
         assert_eq!(watched("1,40_8192,832", 32, 8, "h200-sxm").0, 0, "where a warp has each, two as a leaf does");
         assert_eq!(watched("1,512_2048,256", 32, 8, "h200-sxm").0, 0, "few partials");
