@@ -70,6 +70,7 @@ fn capture(count: u64) -> Capture {
         kernels: Vec::new(),
         counters: Vec::new(),
         counted: None,
+        pauses: None,
         probe_overhead: None,
         warnings: Vec::new(),
     }

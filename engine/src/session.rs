@@ -338,8 +338,10 @@ impl Runner {
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
             let backend::cuda::Limits { read, flops, hybrid } = gpu.limits(repeats, cancel)?;
-            let read_spread = read.iter().map(|(_, times)| times.share()).collect();
-            let read = read.into_iter().map(|(bytes, times)| (bytes, times.median)).collect();
+            let spread =
+                |of: &backend::cuda::ReadTimes| metrics::ReadSpread { all: of.spread.share(), steady: of.steady };
+            let read_spread = read.iter().map(spread).collect();
+            let read = read.iter().map(|read| (read.bytes, read.spread.median)).collect();
             return Ok(Some(metrics::Limits { read, read_spread, flops, hybrid }));
         }
         #[cfg(not(feature = "cuda"))]

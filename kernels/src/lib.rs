@@ -9,6 +9,7 @@
 //! lists, merge lists), checks every index once, and runs them. It links to no CUDA library: the driver and NVRTC
 //! are loaded at run time, and a machine without one of them gets a [`KernelError`] that says what to install.
 
+mod arrivals;
 mod beside;
 mod build;
 mod cache;
@@ -33,6 +34,7 @@ mod timing;
 mod trace;
 mod watch;
 
+pub use arrivals::Arrivals;
 pub use cache::{KvCache, KvLayout};
 pub use call::{Call, CallOptions, KernelInfo};
 pub use clock::{Pulses, Stamps, clock_step};

@@ -60,7 +60,7 @@ pub fn read_time(
             }
         }
     }
-    Ok(best.unwrap_or(Timing { micros: Vec::new() }))
+    Ok(best.unwrap_or(Timing { micros: Vec::new(), stamps: Vec::new() }))
 }
 
 /// A plain read of a whole buffer, which leaves none of another buffer's lines in L2, dirty or clean.

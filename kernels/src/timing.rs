@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use cudarc::driver::{result, sys};
 
+use crate::clock::Stamps;
 use crate::context::Context;
 use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, FILLED_BY_A_KERNEL, Gpu};
@@ -20,6 +21,8 @@ pub struct Protocol {
     pub flush: Option<DeviceBuffer>,
     /// Replay the call as a CUDA graph instead of launching it.
     pub graph: bool,
+    /// Stamped behind each run that counts, into the place of its number; `None` where no one asks when they ran.
+    pub stamps: Option<Stamps>,
 }
 
 /// Times of the runs that counted, microseconds.
@@ -27,6 +30,8 @@ pub struct Protocol {
 pub struct Timing {
     /// In the order in which they ran.
     pub micros: Vec<f64>,
+    /// A moment of the device's clock just behind each; empty where they were not stamped.
+    pub stamps: Vec<u64>,
 }
 
 impl Timing {
@@ -78,12 +83,12 @@ fn fills(launched: u32, between: u32) -> u32 {
 impl Protocol {
     /// The published protocol: 512 MiB written before each run, 5 warm-ups, 20 runs.
     pub fn cold(gpu: &Gpu) -> Result<Self, KernelError> {
-        Ok(Self { warm_ups: 5, repeats: 20, flush: Some(gpu.allocate(512 << 20)?), graph: false })
+        Ok(Self { warm_ups: 5, repeats: 20, flush: Some(gpu.allocate(512 << 20)?), graph: false, stamps: None })
     }
 
     /// The same with a warm L2.
     pub fn warm() -> Self {
-        Self { warm_ups: 5, repeats: 20, flush: None, graph: false }
+        Self { warm_ups: 5, repeats: 20, flush: None, graph: false, stamps: None }
     }
 
     /// Times `call`, which queues its work on the stream that it is given and allocates nothing. Without a flush each
@@ -116,12 +121,16 @@ impl Protocol {
             queue(stream)?;
             launches = stream.launched().wrapping_sub(before);
             end.record(stream)?;
+            if let (Some(stamps), Some(counted)) = (&self.stamps, run.checked_sub(self.warm_ups)) {
+                stamps.stamp(counted as usize, stream)?;
+            }
             stream.synchronize()?;
             if run >= self.warm_ups {
                 micros.push(begin.micros_to(&end)?);
             }
         }
-        Ok(Timing { micros })
+        let stamps = self.stamps.as_ref().map(Stamps::read).transpose()?.unwrap_or_default();
+        Ok(Timing { micros, stamps })
     }
 }
 
@@ -185,8 +194,9 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_count_is_the_mean_of_the_middle_two() {
-        assert!((Timing { micros: vec![4.0, 1.0, 3.0, 2.0] }.median() - 2.5).abs() < 1e-12);
-        assert!((Timing { micros: vec![9.0, 1.0, 3.0] }.median() - 3.0).abs() < 1e-12);
+        let median = |micros: &[f64]| Timing { micros: micros.to_vec(), stamps: Vec::new() }.median();
+        assert!((median(&[4.0, 1.0, 3.0, 2.0]) - 2.5).abs() < 1e-12);
+        assert!((median(&[9.0, 1.0, 3.0]) - 3.0).abs() < 1e-12);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::program::{packscope, packscope_in};
 
 /// Fields that `run --json` adds to those of `plan --json`.
-const RUN_FIELDS: [&str; 27] = [
+const RUN_FIELDS: [&str; 28] = [
     "calibrated",
     "expected_error",
     "backend",
@@ -21,6 +21,7 @@ const RUN_FIELDS: [&str; 27] = [
     "makespan_max_ns",
     "makespan_p5_ns",
     "makespan_p95_ns",
+    "memory_pauses",
     "estimate_ns",
     "slots",
     "busy_slot_ns",

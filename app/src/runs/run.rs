@@ -6,6 +6,7 @@ use std::time::Duration;
 use engine::capture::{Capture, CounterSeries, Source, Spread};
 use engine::metrics::{self, BubbleReport, MemoryFlow, Traffic};
 use engine::plan::PlanDigest;
+use engine::units::Nanos;
 
 use super::damage::{self, Damage};
 use super::headline;
@@ -120,6 +121,12 @@ impl Run {
     /// The counter rows, each with its sums.
     pub fn counters(&self) -> impl Iterator<Item = (&CounterSeries, &Samples)> {
         self.capture.counters.iter().zip(&self.samples)
+    }
+
+    /// Begin and end of each pause of the memory in the run whose spans these are.
+    pub fn pauses(&self) -> impl Iterator<Item = (Nanos, Nanos)> {
+        let all = self.capture.pauses.iter();
+        all.flat_map(|of| of.begins.iter().map(|begin| (*begin, Nanos(begin.0.saturating_add(of.length.0)))))
     }
 
     /// What it moved through L2 and from DRAM, where that is known; `traffic` is that of its plan.

@@ -31,6 +31,7 @@
 //! | `XERR` | 0 or 1 | postcard of how far off the simulator may be expected to be; there where its device tells it |
 //! | `GPCS` | 0 or 1 | postcard of the GPC of each SM, a byte each; there where it is known |
 //! | `DETR` | 0 or 1 | postcard of true; there where the kernels give the same bits in every run |
+//! | `PAUS` | 0 or 1 | postcard of the pauses of the memory; there where it was seen to have some |
 //! | `DCSN` | decisions / 1,024, rounded up | postcard of 1,024 decisions each |
 //! | `KERN` | 1 | postcard of the kernel windows |
 //! | `WARN` | 1 | postcard of the warnings |
@@ -85,6 +86,7 @@ pub(super) const NOT_CALIBRATED: Kind = *b"NCAL";
 pub(super) const EXPECTED_ERROR: Kind = *b"XERR";
 pub(super) const GPCS: Kind = *b"GPCS";
 pub(super) const DETERMINISTIC: Kind = *b"DETR";
+pub(super) const PAUSES: Kind = *b"PAUS";
 pub(super) const DECISIONS: Kind = *b"DCSN";
 pub(super) const ROUNDS: Kind = *b"RNDS";
 pub(super) const PREFILL: Kind = *b"PREF";
@@ -159,6 +161,9 @@ pub fn to_bytes(capture: &Capture) -> Result<Vec<u8>> {
     }
     if capture.provenance.deterministic {
         out.value(DETERMINISTIC, 0, &true)?;
+    }
+    if let Some(pauses) = &capture.pauses {
+        out.value(PAUSES, 0, pauses)?;
     }
     for (number, decisions) in capture.plan.decisions.chunks(DECISIONS_PER_CHUNK).enumerate() {
         out.value(DECISIONS, number as u32, &decisions)?;

@@ -10,6 +10,7 @@ mod counters;
 mod file;
 mod fit;
 mod old;
+mod pauses;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub use atomic::{Outputs, abandon, write_atomically};
 pub use counters::{Count, Counted, Counter, Counts, LaunchCounts, Sampled};
 pub use file::{VERSION, to_bytes, write};
 pub(crate) use fit::LONGEST_RUN;
+pub use pauses::Pauses;
 pub use read::{Loaded, Losses, from_bytes, read};
 pub use types::{
     Capture, CounterSeries, KernelWindow, L2State, Provenance, RunTimes, Source, Span, Spans, Spread, Warning,

@@ -17,14 +17,14 @@ use super::budget::{Fields, Why};
 use super::chunks::{Chunks, Footer, number};
 use super::file::{
     BATCH, COUNTED, COUNTER, DECISIONS, DECISIONS_PER_CHUNK, DETERMINISTIC, EXPECTED_ERROR, GPCS, HEADER, KERNELS,
-    MAGIC, META, Meta, NOT_CALIBRATED, PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION, WARNINGS,
-    WITH_COUNTS, WITH_ROLES,
+    MAGIC, META, Meta, NOT_CALIBRATED, PAUSES, PLACEMENTS, PLAN, PREFILL, ROUNDS, SPANS, SPANS_PER_CHUNK, VERSION,
+    WARNINGS, WITH_COUNTS, WITH_ROLES,
 };
 use super::fit::{
     batch_fits, counts_fit, decisions_fit, meta_fits, placements_fit, plan_fits, series_fits, spans_fit, windows_fit,
 };
 use super::old::{self, OldMeta};
-use crate::capture::{Capture, Counted, CounterSeries, Provenance, Spans};
+use crate::capture::{Capture, Counted, CounterSeries, Pauses, Provenance, Spans};
 use crate::decision::{Considered, Decision};
 use crate::error::{Error, Result};
 use crate::hw::ExpectedError;
@@ -107,6 +107,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
     let deterministic = chunks.promises(DETERMINISTIC);
     let gpcs = read_gpcs(&mut chunks, meta.provenance.sm_count);
     let expected_error = read_expected_error(&mut chunks);
+    let pauses = read_pauses(&mut chunks, &meta);
     let mut capture = Capture {
         provenance: Provenance { calibrated, expected_error, gpcs, deterministic, ..meta.provenance.clone() },
         batch,
@@ -116,6 +117,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Loaded> {
         spans: Spans::default(),
         counters: Vec::new(),
         counted: None,
+        pauses,
         probe_overhead: meta.probe_overhead,
         warnings,
     };
@@ -244,6 +246,23 @@ fn read_gpcs(chunks: &mut Chunks<'_>, sms: u32) -> Vec<u8> {
     chunks.or_missing(GPCS, "the GPC of each SM", |fields| {
         let gpcs: Vec<u8> = fields.list_of(sms.into())?;
         Ok(gpcs)
+    })
+}
+
+/// The pauses of the memory, where the file tells them.
+fn read_pauses(chunks: &mut Chunks<'_>, meta: &Meta) -> Option<Pauses> {
+    if !chunks.promises(PAUSES) {
+        return None;
+    }
+    chunks.or_missing(PAUSES, "the pauses of the memory", |fields| {
+        let repeats = meta.times.makespans.len() as u64;
+        let pauses = Pauses {
+            period_ns: fields.value()?,
+            length: fields.value()?,
+            of_repeats: fields.list_of(repeats)?,
+            begins: fields.list()?,
+        };
+        if pauses.hold() { Ok(Some(pauses)) } else { Err("its figures are none".to_owned()) }
     })
 }
 

@@ -119,6 +119,12 @@ fn small() -> Capture {
                 alignment_error: Nanos(51),
             }),
         }),
+        pauses: Some(Pauses {
+            period_ns: 100_148.1,
+            length: Nanos(768),
+            of_repeats: vec![1],
+            begins: vec![Nanos(1200)],
+        }),
         probe_overhead: None,
         warnings: vec![Warning { text: "made by hand".to_owned() }],
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::capture::Counted;
+use crate::capture::{Counted, Pauses};
 use crate::hw::ExpectedError;
 use crate::plan::{CtaRole, LaunchPlan, PlanDigest};
 use crate::units::Nanos;
@@ -351,6 +351,8 @@ pub struct Capture {
     pub counters: Vec<CounterSeries>,
     /// What the hardware counted, where it was asked to.
     pub counted: Option<Counted>,
+    /// Pauses of the memory meanwhile, where it was seen to have some.
+    pub pauses: Option<Pauses>,
     /// Cost of tracing as a fraction of the plain time, where measured.
     pub probe_overhead: Option<f64>,
     /// What a person must know.

@@ -14,6 +14,6 @@ pub use json::{
 };
 pub use perfetto::write_perfetto;
 pub use run_json::{
-    BandwidthJson, BubbleJson, CheckJson, CompareJson, LaunchCountsJson, MeasuredJson, RunJson, SeriesJson,
-    compare_json, run_json,
+    BandwidthJson, BubbleJson, CheckJson, CompareJson, LaunchCountsJson, MeasuredJson, PauseGroupJson, PausesJson,
+    RunJson, SeriesJson, compare_json, pauses_json, run_json,
 };

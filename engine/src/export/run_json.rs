@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 
-use crate::capture::{Capture, Counter, Counts, LaunchCounts, Source};
+use crate::capture::{Capture, Counter, Counts, LaunchCounts, Source, Spread};
 use crate::decision;
 use crate::export::halves::{CoRunJson, co_run_json, prefill_sms};
 use crate::export::json::{PlanJson, SCHEMA};
 use crate::hw::ExpectedError;
 use crate::metrics::{Bandwidth, BubbleReport};
 use crate::numerics::CheckReport;
+use crate::units::{Nanos, counted};
 
 /// Idle slot time of one cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -98,6 +99,58 @@ pub struct CheckJson {
     pub bound: f64,
 }
 
+/// Pauses of the memory while a run was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PausesJson {
+    /// From the begin of one to that of the next.
+    pub period_ns: u64,
+    /// How long nothing comes to any SM.
+    pub length_ns: u64,
+    /// From the 5th to the 95th percentile over the median, of the largest of the groups.
+    pub steady_spread: f64,
+    /// The repeats by how many fell into them.
+    pub groups: Vec<PauseGroupJson>,
+}
+
+impl PausesJson {
+    /// How long and how often.
+    pub fn rhythm(&self) -> String {
+        format!("{} every {}", Nanos(self.length_ns), Nanos(self.period_ns))
+    }
+
+    /// What the repeats with equally many took, a line each.
+    pub fn of_groups(&self) -> Vec<String> {
+        self.groups.iter().map(PauseGroupJson::words).collect()
+    }
+}
+
+impl PauseGroupJson {
+    fn words(&self) -> String {
+        let with = match self.pauses {
+            0 => "without one".to_owned(),
+            some => format!("with {some}"),
+        };
+        let (low, high) = (Nanos(self.makespan_p5_ns), Nanos(self.makespan_p95_ns));
+        let (repeats, median) = (counted(self.repeats, "repeat"), Nanos(self.makespan_ns));
+        format!("{repeats} {with}: {median}, nine of ten {low} to {high}")
+    }
+}
+
+/// Repeats into which equally many pauses of the memory fell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PauseGroupJson {
+    /// How many.
+    pub pauses: u32,
+    /// Repeats.
+    pub repeats: u64,
+    /// Their median.
+    pub makespan_ns: u64,
+    /// Their 5th percentile.
+    pub makespan_p5_ns: u64,
+    /// Their 95th percentile.
+    pub makespan_p95_ns: u64,
+}
+
 /// `run --json`: the plan object, and how it ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunJson {
@@ -128,6 +181,8 @@ pub struct RunJson {
     pub makespan_p5_ns: u64,
     /// 95th percentile.
     pub makespan_p95_ns: u64,
+    /// Pauses of the memory meanwhile; `null` where it was not seen to have any, and where simulated.
+    pub memory_pauses: Option<PausesJson>,
     /// What the rule that chose thought the run would take; `null` where it weighed something else, or
     /// the plan was made without explanation.
     pub estimate_ns: Option<u64>,
@@ -193,6 +248,7 @@ pub fn run_json(
         makespan_max_ns: times.most.0,
         makespan_p5_ns: times.low.0,
         makespan_p95_ns: times.high.0,
+        memory_pauses: pauses_json(capture),
         estimate_ns: decision::run_estimate(&capture.plan.decisions).map(|(_, time)| time.0),
         slots: bubbles.slots,
         busy_slot_ns: bubbles.busy_slot.0,
@@ -217,6 +273,24 @@ pub fn run_json(
         check: check.map(|check| CheckJson { rows: check.rows, max_rel_err: check.max_rel_err, bound: check.bound }),
         warnings: capture.warnings.iter().map(|warning| &warning.text).chain(&bubbles.warnings).cloned().collect(),
     }
+}
+
+/// The pauses of the memory, and what they did to the repeats; `None` where a capture has none.
+pub fn pauses_json(capture: &Capture) -> Option<PausesJson> {
+    let pauses = capture.pauses.as_ref()?;
+    let group = |(pauses, times): (u32, Spread)| PauseGroupJson {
+        pauses,
+        repeats: times.count as u64,
+        makespan_ns: times.median.0,
+        makespan_p5_ns: times.low.0,
+        makespan_p95_ns: times.high.0,
+    };
+    Some(PausesJson {
+        period_ns: pauses.period_ns.round() as u64,
+        length_ns: pauses.length.0,
+        steady_spread: pauses.steady(&capture.times)?,
+        groups: pauses.groups(&capture.times).into_iter().map(group).collect(),
+    })
 }
 
 /// What the hardware counted, if it did.

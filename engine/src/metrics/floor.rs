@@ -17,13 +17,21 @@ use crate::workload::{Batch, PrefixTree};
 pub struct Limits {
     /// Time of a plain read with cold L2, by bytes, ascending.
     pub read: Vec<(Bytes, Nanos)>,
-    /// How far the repeats of each lie apart ([`Spread::share`](crate::capture::Spread::share)); empty where only the medians
-    /// are known.
-    pub read_spread: Vec<f64>,
+    /// How far the repeats of each lie apart; empty where only the medians are known.
+    pub read_spread: Vec<ReadSpread>,
     /// Tensor rate of `mma.sync`, which decodes compute with, FLOP per second.
     pub flops: f64,
     /// What tensor cores and reads reach alone and at once, where the GPU has warpgroup instructions.
     pub hybrid: Option<HybridLimits>,
+}
+
+/// How far the repeats of a plain read lie apart, as a share of their median.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReadSpread {
+    /// Of all ([`Spread::share`](crate::capture::Spread::share)).
+    pub all: f64,
+    /// Of those into which as many pauses of the memory fell ([`Pauses::steady`](crate::capture::Pauses::steady)).
+    pub steady: Option<f64>,
 }
 
 /// The two bounds of a batch.

@@ -18,7 +18,7 @@ pub use beside::{CoRun, co_run, side_by_side};
 pub use bubble_rules::BubbleCause;
 pub use bubbles::{Bubble, BubbleReport, Gap, bounded_by, bubbles, bubbles_and, gaps};
 pub use differences::{Differences, Twin};
-pub use floor::{Floor, Limits};
+pub use floor::{Floor, Limits, ReadSpread};
 pub(crate) use lanes::on_lanes;
 pub use memory::{BytesBeside, LEAST_POSSIBLE, MemoryFlow, bytes_beside, bytes_within, mean_within};
 pub use roofline::{BytesFrom, RooflinePoint, Subject, roofline, roofs};

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use engine::export::{RunJson, SCHEMA};
 use engine::hw::Device;
-use engine::metrics::{Floor, Limits};
+use engine::metrics::{Floor, Limits, ReadSpread};
 use engine::session::{self, PlanOptions, Runner};
-use engine::units::{Nanos, counted};
+use engine::units::{Bytes, Nanos, counted};
 use serde_json::{Value, json};
 
 use crate::cli::args::BenchArgs;
@@ -92,9 +92,8 @@ fn measure(
 }
 
 fn whole_json(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> Value {
-    let points = limits.read.iter().zip(&limits.read_spread);
-    let read: Vec<_> =
-        points.map(|((bytes, time), spread)| json!({ "bytes": bytes.0, "ns": time.0, "spread": spread })).collect();
+    let point = |((bytes, time), spread): (&(Bytes, Nanos), &ReadSpread)| json!({ "bytes": bytes.0, "ns": time.0, "spread": spread.all, "steady_spread": spread.steady });
+    let read: Vec<_> = limits.read.iter().zip(&limits.read_spread).map(point).collect();
     let runs: Vec<_> = rows
         .iter()
         .map(|row| {
@@ -110,7 +109,7 @@ fn whole_json(set: &str, limits: &Limits, peers: &Peers, rows: &[Row]) -> Value 
 
 fn text(args: &BenchArgs, set: &str, limits: &Limits, (peers, rows): (&Peers, &[Row])) -> String {
     let mut headings: Vec<String> =
-        ["sample", "scheduler", "strategy", "median", "min", "max", "spread", "floor", "over floor"]
+        ["sample", "scheduler", "strategy", "median", "min", "max", "spread", "steady", "floor", "over floor"]
             .map(str::to_owned)
             .to_vec();
     headings.extend(peers.names.iter().map(|name| format!("over {name}")));
@@ -122,6 +121,7 @@ fn text(args: &BenchArgs, set: &str, limits: &Limits, (peers, rows): (&Peers, &[
         let mut cells = vec![row.key.clone(), run.plan.scheduler.clone(), run.plan.strategy.to_owned()];
         cells.extend([run.makespan_ns, run.makespan_min_ns, run.makespan_max_ns].map(|ns| Nanos(ns).to_string()));
         cells.push(figures::percent(run.makespan_p95_ns - run.makespan_p5_ns, run.makespan_ns));
+        cells.push(share(run.memory_pauses.as_ref().map(|pauses| pauses.steady_spread)));
         cells.extend([row.floor.time().to_string(), ratio(run.makespan_ns, row.floor.time().0)]);
         cells.extend(row.peers.iter().map(|peer| over(run.makespan_ns, *peer)));
         cells.push(run.probe_overhead.map_or_else(|| "–".to_owned(), |cost| format!("{:+.1}%", 100.0 * cost)));
@@ -134,12 +134,13 @@ fn text(args: &BenchArgs, set: &str, limits: &Limits, (peers, rows): (&Peers, &[
         .read
         .iter()
         .zip(&limits.read_spread)
-        .map(|((bytes, _), share)| format!("{bytes} {:.1}%", 100.0 * share))
+        .map(|((bytes, _), of)| format!("{bytes} {}", [Some(of.all), of.steady].map(share).join(" · ")))
         .collect();
     let (bytes, time) = limits.read.last().copied().unwrap_or_default();
     format!(
         "{set}: measured, cold L2 (512 MiB written before each run), 5 warm-ups, median of {}, events around the whole call\n\
-         spread = from the 5th to the 95th percentile, over the median; of as many plain reads: {}\n\
+         spread = from the 5th to the 95th percentile, over the median; steady = the same of the repeats into which equally many pauses of the HBM fell\n\
+         spread · steady of as many plain reads: {}\n\
          floor = the larger of the unique bytes on this GPU's read curve ({bytes} in {time}) and the products at {:.0} TFLOP/s, both measured now\n\n{}\n{}",
         args.repeat,
         spreads.join(", "),
@@ -147,6 +148,10 @@ fn text(args: &BenchArgs, set: &str, limits: &Limits, (peers, rows): (&Peers, &[
         table.text(),
         means(peers, rows)
     )
+}
+
+fn share(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1}%", 100.0 * share))
 }
 
 /// Geometric means over the configurations, of each way and of the best way of each.

@@ -90,6 +90,9 @@ fn text(name: &str, run: &RunJson) -> String {
         let (low, high) = (Nanos(run.makespan_p5_ns), Nanos(run.makespan_p95_ns));
         say("repeats", format!("{}, {least} to {most}, nine of ten {low} to {high}, {} L2", run.repeats, run.l2));
     }
+    if let Some(pauses) = &run.memory_pauses {
+        say("pauses", format!("of the HBM, {}: {}", pauses.rhythm(), pauses.of_groups().join("; ")));
+    }
     if let Some(estimate) = run.estimate_ns {
         let off = 100.0 * (estimate as f64 / run.makespan_ns.max(1) as f64 - 1.0);
         say("estimate", format!("{} by the rule that chose, {off:+.0}% off the run", Nanos(estimate)));

@@ -11,6 +11,10 @@ pub fn of_measured(run: &Run) -> Vec<(&'static str, String)> {
         ("shortest · longest", format!("{} · {}", times.least, times.most)),
         ("5th · 95th percentile", format!("{} · {}", times.low, times.high)),
     ];
+    if let Some(pauses) = engine::export::pauses_json(capture) {
+        figures.push(("pauses of the HBM", pauses.rhythm()));
+        figures.extend(pauses.of_groups().into_iter().map(|group| ("", group)));
+    }
     if let Some(overhead) = capture.probe_overhead {
         let sign = if overhead < 0.0 { '−' } else { '+' };
         figures.push(("cost of tracing", format!("{sign}{:.1} %", (100.0 * overhead).abs())));

@@ -20,9 +20,10 @@ mod gpcs;
 mod limits;
 mod lower;
 mod owner;
+mod pauses;
 mod trace;
 
-pub use limits::Limits;
+pub use limits::{Limits, ReadTimes};
 pub use owner::Cuda;
 
 use std::cell::{Cell, OnceCell};
@@ -39,6 +40,7 @@ use kernels::{
 
 use crate::backend::cuda::count::{Counting, Rig};
 use crate::backend::cuda::lower::Lowered;
+use crate::backend::cuda::pauses::{Schedule, Sight, Watch};
 use crate::backend::cuda::trace::Traced;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
@@ -72,6 +74,8 @@ struct Known {
     clock_step: Nanos,
     /// The GPC of each SM, once a run has asked for it; empty where that is unknown.
     gpcs: OnceCell<Vec<u8>>,
+    /// How often the memory pauses, ns, once a run has asked for it; `None` in it where it does not.
+    pausing: OnceCell<Option<f64>>,
     /// Whether runs are to give the same bits.
     deterministic: Cell<bool>,
 }
@@ -196,14 +200,21 @@ impl Open {
         let plain = self.call(&batch, &lowered, 0)?;
         let upload = start.elapsed();
         self.recover(cancel)?;
+        let before = self.sight(job)?;
         let plain_times = self.time(&plain, job)?;
+        let mut pauses = pauses::of_timing(&plain_times, before, self.sight(job)?);
         drop(plain);
         cancel.check()?;
         let places = lowered.arrays().trace_places(&lower::shape(&batch.shape));
         let traced = self.call(&batch, &lowered, places)?;
         let traced_times = self.time(&traced, job)?;
         cancel.check()?;
-        let (spans, lost) = self.trace(&traced, &lowered, job)?;
+        let (spans, lost, origin) = self.trace(&traced, &lowered, job)?;
+        let around = self.sight(job)?.map(|(seen, period)| Schedule::of(seen, period));
+        if let (Some(pauses), Some(around)) = (&mut pauses, around) {
+            let begins = around.within(origin, origin + spans.spans.last_end().0);
+            pauses.begins = begins.into_iter().map(|begin| Nanos(begin.max(0.0).round() as u64)).collect();
+        }
         if self.known.gpcs.get().is_none() {
             let found = gpcs::find(&self.gpu, &self.known.compiler, &self.aside).map_err(translate)?;
             self.known.gpcs.get_or_init(|| found);
@@ -225,14 +236,15 @@ impl Open {
             batch: job.spec.clone(),
             plan: job.plan.clone(),
             times: RunTimes {
-                makespans: plain_times.micros.iter().map(|us| Nanos((us * 1e3).round() as u64)).collect(),
                 l2: job.l2,
                 upload: Some(Nanos(u64::try_from(upload.as_nanos()).unwrap_or(u64::MAX))),
+                ..pauses::times(&plain_times)
             },
             kernels: spans.kernels,
             spans: spans.spans,
             counters: counting.series,
             counted: counting.counted,
+            pauses,
             probe_overhead: overhead.is_finite().then_some(overhead),
             warnings,
         })
@@ -352,7 +364,9 @@ impl Open {
     /// Times of the repeats, events around the whole call.
     fn time(&mut self, call: &Call, job: &Job<'_>) -> Result<Timing> {
         let flush = if job.l2 == L2State::Cold { Some(self.flush()?) } else { None };
-        let protocol = Protocol { warm_ups: 5, repeats: job.repeats.max(1), flush, graph: job.graph };
+        let repeats = job.repeats.max(1);
+        let stamps = Stamps::new(&self.gpu, &self.known.compiler, repeats as usize).map_err(translate)?;
+        let protocol = Protocol { warm_ups: 5, repeats, flush, graph: job.graph, stamps: Some(stamps) };
         let timing = protocol.time(&self.gpu, &self.stream, |stream| call.launch(stream));
         if protocol.flush.is_some() {
             self.flush = protocol.flush;
@@ -360,8 +374,31 @@ impl Open {
         timing.map_err(translate)
     }
 
-    /// Traced runs one by one; the one of median length becomes spans.
-    fn trace(&self, call: &Call, lowered: &Lowered, job: &Job<'_>) -> Result<(Traced, u32)> {
+    /// A pause of the memory and how often they come, ns; `None` where it has none, or L2 holds what a run reads.
+    fn sight(&mut self, job: &Job<'_>) -> Result<Sight> {
+        if job.l2 == L2State::Warm || self.known.pausing.get() == Some(&None) {
+            return Ok(None);
+        }
+        let source = self.flush()?;
+        let seen = self.sight_in(&source).map_err(translate);
+        self.flush = Some(source);
+        seen
+    }
+
+    fn sight_in(&self, source: &DeviceBuffer) -> Result<Sight, KernelError> {
+        let watch = Watch::new(&self.gpu, &self.known.compiler, source)?;
+        let pausing = &self.known.pausing;
+        if pausing.get().is_none() {
+            let found = watch.period(source, &self.aside)?;
+            pausing.get_or_init(|| found);
+        }
+        let Some(period) = pausing.get().copied().flatten() else { return Ok(None) };
+        Ok(watch.sight(source, &self.aside, period)?.map(|seen| (seen, period)))
+    }
+
+    /// Traced runs one by one; the one of median length becomes spans. Beside them the records that were lost, and when the run
+    /// began on the device's clock.
+    fn trace(&self, call: &Call, lowered: &Lowered, job: &Job<'_>) -> Result<(Traced, u32, u64)> {
         let stamps = Stamps::new(&self.gpu, &self.known.compiler, 2).map_err(translate)?;
         let turns = Turns::new(&self.gpu).map_err(translate)?;
         let mut runs = Vec::new();
@@ -388,7 +425,8 @@ impl Open {
         }
         runs.sort_by_key(|run| run.0);
         let (_, origin, records, lost) = runs.swap_remove(runs.len() / 2);
-        Ok((trace::spans(job.plan, (lowered, call.watched()), &records, origin, self.known.clock_step)?, lost))
+        let spans = trace::spans(job.plan, (lowered, call.watched()), &records, origin, self.known.clock_step)?;
+        Ok((spans, lost, origin))
     }
 
     fn provenance(&self, job: &Job<'_>, traced: &Traced) -> Provenance {

@@ -47,8 +47,14 @@ impl Cuda {
         let stream = gpu.stream().map_err(translate)?;
         let clock_step = Nanos(kernels::clock_step(&gpu, &compiler, &stream).map_err(translate)?);
         let device = device::describe(gpu.info(), &compiler)?;
-        let known =
-            Rc::new(Known { compiler, device, clock_step, gpcs: OnceCell::new(), deterministic: Cell::new(false) });
+        let known = Rc::new(Known {
+            compiler,
+            device,
+            clock_step,
+            gpcs: OnceCell::new(),
+            pausing: OnceCell::new(),
+            deterministic: Cell::new(false),
+        });
         let open = Open::of(gpu, stream, &known)?;
         Ok(Self { open: Some(open), known })
     }

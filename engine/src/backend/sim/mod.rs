@@ -87,6 +87,7 @@ pub fn run(
         ],
         counted: None,
         spans,
+        pauses: None,
         probe_overhead: None,
         warnings: Vec::new(),
     })

@@ -227,3 +227,24 @@ fn each_flipped_byte_of_placements_is_noticed() {
         bytes[at] ^= 1;
     }
 }
+
+#[test]
+fn pauses_that_cannot_be_are_left_out_and_said_to_be() {
+    let mut capture = super::small();
+    let whole = capture.pauses.clone().unwrap();
+    let forged = [
+        Pauses { period_ns: f64::NAN, ..whole.clone() },
+        Pauses { period_ns: 700.0, ..whole.clone() },
+        // One repeat more than there was.
+        Pauses { of_repeats: vec![0, 1], ..whole.clone() },
+    ];
+    for pauses in forged {
+        capture.pauses = Some(pauses);
+        let loaded = from_bytes(&to_bytes(&capture).unwrap()).unwrap();
+        assert_eq!((&loaded.capture.pauses, loaded.missing.len()), (&None, 1), "{:?}", loaded.missing);
+        assert!(loaded.missing[0].contains("the pauses of the memory"), "{:?}", loaded.missing);
+    }
+    // A file that tells of none is whole.
+    capture.pauses = None;
+    assert_eq!(from_bytes(&to_bytes(&capture).unwrap()).unwrap().missing, Vec::<String>::new());
+}

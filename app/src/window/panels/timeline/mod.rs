@@ -107,6 +107,7 @@ fn canvas(
         scrollbar::of_time(ui, frame, &last.layout, (end, &mut state.axis));
     }
     for block in &blocks {
+        over::pauses(ui, frame, block);
         names::nodes(ui, block);
         names::nodes_of_ctas(ui, block);
         if let Some(reason) = block.run.damage.of_spans() {

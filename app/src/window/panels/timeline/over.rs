@@ -149,6 +149,34 @@ fn arrow(painter: &Painter, from: Pos2, to: Pos2, stroke: Stroke) {
     }
 }
 
+/// Pauses of the memory: CTAs that are on the SMs meanwhile get nothing and wait.
+pub(super) fn pauses(ui: &Ui, frame: &Frame<'_>, block: &Block<'_>) {
+    let Block { run, layout, .. } = block;
+    let (t, painter) = (frame.tokens, ui.painter_at(layout.rect));
+    for (nth, (begin, end)) in run.pauses().enumerate() {
+        let band = Rect::from_x_y_ranges(layout.x(begin.as_f64())..=layout.x(end.as_f64()), layout.rect.y_range());
+        if !band.intersects(layout.rect) {
+            continue;
+        }
+        painter.rect_filled(band, 0.0, t.warn.gamma_multiply(0.25));
+        for x in [band.left(), band.right()] {
+            painter.vline(x, band.y_range(), Stroke::new(1.0, t.warn));
+        }
+        let text = format!("the HBM pauses for {}", Nanos(end.0 - begin.0));
+        let galley = painter.layout_no_wrap(text.clone(), FontId::proportional(11.0), t.warn);
+        let fits = band.right() + 6.0 + galley.size().x < layout.rect.right();
+        let (anchor, x) =
+            if fits { (Align2::LEFT_TOP, band.right() + 5.0) } else { (Align2::RIGHT_TOP, band.left() - 5.0) };
+        let back = anchor.anchor_size(pos2(x, layout.rect.top() + 3.0), galley.size());
+        painter.rect_filled(back.expand(2.0), 2.0, t.panel);
+        painter.galley(back.min, galley, t.warn);
+        let response = ui.interact(back, ui.scope_id().with(("pause", run.source().name(), nth)), Sense::hover());
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, text.clone()));
+        response
+            .on_hover_text("Nothing comes from it to any SM, whatever runs: no tile and no queue order would help.");
+    }
+}
+
 /// Over lanes that are not whole: how much of them is gone.
 pub(super) fn lost(ui: &Ui, frame: &Frame<'_>, block: &Block<'_>, reason: &str) {
     let text = format!("{reason}: what is empty here is not idle");

@@ -118,6 +118,9 @@ fn tooltip(block: &Block<'_>, shown: &Shown, at: usize) -> String {
         span.length(),
         run.words()
     );
+    for (begin, end) in run.pauses().filter(|(begin, end)| *begin < span.end && *end > span.begin) {
+        let _ = write!(text, "\nthe HBM pauses meanwhile, from {begin} to {end}");
+    }
     if let Some(twin) = shown.twin(run.source(), at) {
         text.push('\n');
         let (begin, takes) = (signed(twin.begin), signed(twin.duration));
