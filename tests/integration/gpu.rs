@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::cancel::Cancel;
-use engine::capture::{self, Capture};
+use engine::capture::{self, Capture, L2State};
 use engine::error::Error;
 use engine::plan::{CtaRole, Strategy as LaunchStrategy};
 use engine::session::{PlanOptions, Planned, RunOptions, Runner, plan_spec};
@@ -301,6 +301,38 @@ fn counters_are_there_or_a_warning_says_why_and_the_times_are_of_plain_runs() {
         let before = planned.options.device.l2.as_f64() / 4.0;
         assert!(sampled > written + before, "{sampled} B in the series, {written} B counted");
     }
+}
+
+/// As many pauses fall into repeats as their length makes likely, those that had one take longer, and what is in L2 waits for none.
+#[test]
+fn pauses_of_the_memory_are_told_of_repeats_with_cold_l2() {
+    let Some(mut runner) = gpu("pauses of the memory") else { return };
+    let planned = plan(&runner, &figure_10(9, 32, 8), "min-time", LaunchStrategy::Fused).unwrap();
+    let mut run = |l2| {
+        let options = RunOptions { repeats: 200, l2, ..RunOptions::default() };
+        runner.run(&planned, &options, &Cancel::default()).unwrap()
+    };
+    let periods: Vec<f64> = (0..2)
+        .filter_map(|_| {
+            let capture = run(L2State::Cold);
+            assert_eq!(capture::verify(&capture), Vec::new());
+            let pauses = capture.pauses.as_ref()?;
+            assert_eq!(pauses.of_repeats.len(), 200);
+            let all: u64 = capture.times.makespans.iter().map(|time| time.0 + pauses.length.0).sum();
+            let (likely, told) = (all as f64 / pauses.period_ns, f64::from(pauses.of_repeats.iter().sum::<u32>()));
+            assert!((told - likely).abs() < 4.0 * likely.sqrt() + 1.0, "{told} pauses where {likely:.1} are likely");
+            let groups = pauses.groups(&capture.times);
+            println!("{:.1} ns, {}: {groups:?}", pauses.period_ns, pauses.length);
+            assert!(groups[0].0 == 0 && groups[0].1.median < groups[1].1.median, "{groups:?}");
+            Some(pauses.period_ns)
+        })
+        .collect();
+    if periods.is_empty() {
+        println!("skipped: the memory of this GPU was not seen to pause");
+    } else {
+        assert!(periods.len() == 2 && (periods[0] / periods[1] - 1.0).abs() < 1e-4, "{periods:?}");
+    }
+    assert_eq!(run(L2State::Warm).pauses, None);
 }
 
 #[test]

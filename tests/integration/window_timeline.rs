@@ -5,6 +5,8 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use engine::capture::{Pauses, Source};
 use engine::metrics::BubbleCause;
 use engine::units::Nanos;
+use packscope::picture::timeline;
+use packscope::runs::damage::Damage;
 use packscope::timeline::axis::NAMED;
 use packscope::window::command::Command;
 use packscope::window::commands::table::Action;
@@ -186,26 +188,24 @@ fn both_runs_have_lanes_in_the_smallest_window() {
     }
 }
 
-/// A band over the lanes of the run that had them, named, and told where the pointer is.
+/// A band over the lanes of the run that had them, with its length, in the window and in a picture alike.
 #[test]
 fn pauses_of_the_memory_lie_over_the_measured_lanes() {
+    let words = "the HBM pauses for 768 ns";
     let mut loaded = engine::capture::read(fixture("capture-h200-streams.pscope").as_ref()).unwrap();
-    let end = loaded.capture.makespan();
     let count = |loaded: &engine::capture::Loaded| {
         let opening = Opening::Capture(Box::new(loaded.clone()));
         let mut window = open_with(opening, |ctx, opening| App::new(ctx, opening).unwrap());
         window.set_size([1600.0, 1000.0].into());
         window.run_steps(3);
-        (
-            window.query_all_by_label("the HBM pauses for 768 ns").count(),
-            window.query_all_by_label_contains("pauses").count(),
-        )
+        let picture = timeline::timeline_svg(&loaded.capture, &Damage::default());
+        (window.query_all_by_label(words).count(), picture.matches(words).count())
     };
     assert_eq!(count(&loaded), (0, 0));
-    let makespans = loaded.capture.times.makespans.len();
     // The third would begin after the end of what is seen.
-    let begins = vec![Nanos(end.0 / 3), Nanos(end.0 / 2), Nanos(end.0 * 4)];
-    loaded.capture.pauses =
-        Some(Pauses { period_ns: 100_148.1, length: Nanos(768), of_repeats: vec![2; makespans], begins });
-    assert_eq!(count(&loaded).0, 2);
+    let (end, makespans) = (loaded.capture.makespan().0, loaded.capture.times.makespans.len());
+    let begins = [end / 3, end / 2, end * 4].map(Nanos).to_vec();
+    let of_repeats = vec![2; makespans];
+    loaded.capture.pauses = Some(Pauses { period_ns: 100_148.1, length: Nanos(768), of_repeats, begins });
+    assert_eq!(count(&loaded), (2, 2));
 }

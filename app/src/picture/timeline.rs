@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use egui::{Color32, Rect, pos2, vec2};
-use engine::capture::Capture;
+use engine::capture::{Capture, Pauses};
 use engine::metrics;
 use engine::plan::CtaRole;
+use engine::units::Nanos;
 
 use super::look::Look;
 use super::svg::{LEFT, document, hex, rect, text, width_of, wrapped};
@@ -139,10 +140,32 @@ impl<'a> Drawing<'a> {
         } else {
             layout.pieces(&lanes, &capture.spans, |_, piece, place| rect(out, place, &hex(colour(piece.entity))));
         }
+        self.pauses(out, &layout);
         for (tick, label) in labelled(&ticks(layout.view, area.width(), 110.0)) {
             // The last label ends within the picture.
             let x = layout.x(tick).min(self.width - 4.0 - width_of(&label, 11));
             text(out, x, area.bottom() + 14.0, 11, t.faint, &label);
+        }
+    }
+
+    /// Pauses of the memory over the lanes, as in the window.
+    fn pauses(&self, out: &mut String, layout: &Layout) {
+        let (area, fill) = (layout.rect, hex(self.tokens.warn));
+        for (begin, end) in self.capture.pauses.iter().flat_map(Pauses::stretches) {
+            let across = layout.x(begin.as_f64())..=layout.x(end.as_f64());
+            let band = Rect::from_x_y_ranges(across, area.y_range()).intersect(area);
+            if band.width() < 0.0 {
+                continue;
+            }
+            let (x, y, width, height) = (band.left(), band.top(), band.width().max(1.0), band.height());
+            let _ = writeln!(
+                out,
+                r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{fill}" fill-opacity="0.45"/>"#
+            );
+            let words = headline::pause(Nanos(end.0 - begin.0));
+            let (right, wide) = (band.right() + 4.0, width_of(&words, 11));
+            let left = if right + wide < area.right() { right } else { band.left() - 4.0 - wide };
+            backed(out, (left, y + 12.0), (self.tokens.warn, self.tokens.canvas), &words);
         }
     }
 

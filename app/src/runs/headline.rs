@@ -22,6 +22,11 @@ pub fn makespan(capture: &Capture) -> String {
     }
 }
 
+/// What stands over lanes in which a pause of the memory is seen.
+pub fn pause(length: Nanos) -> String {
+    format!("the HBM pauses for {length}")
+}
+
 /// `median of 20, 143.0 µs to 151.2 µs`.
 pub fn spread(capture: &Capture) -> String {
     match capture.times.spread() {

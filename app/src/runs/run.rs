@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use engine::capture::{Capture, CounterSeries, Source, Spread};
+use engine::capture::{Capture, CounterSeries, Pauses, Source, Spread};
 use engine::metrics::{self, BubbleReport, MemoryFlow, Traffic};
 use engine::plan::PlanDigest;
 use engine::units::Nanos;
@@ -125,8 +125,7 @@ impl Run {
 
     /// Begin and end of each pause of the memory in the run whose spans these are.
     pub fn pauses(&self) -> impl Iterator<Item = (Nanos, Nanos)> {
-        let all = self.capture.pauses.iter();
-        all.flat_map(|of| of.begins.iter().map(|begin| (*begin, Nanos(begin.0.saturating_add(of.length.0)))))
+        self.capture.pauses.iter().flat_map(Pauses::stretches)
     }
 
     /// What it moved through L2 and from DRAM, where that is known; `traffic` is that of its plan.

@@ -27,6 +27,11 @@ impl Pauses {
         self.period_ns.is_finite() && self.period_ns > self.length.as_f64()
     }
 
+    /// Begin and end of each in the run whose spans the capture has.
+    pub fn stretches(&self) -> impl Iterator<Item = (Nanos, Nanos)> {
+        self.begins.iter().map(|begin| (*begin, Nanos(begin.0.saturating_add(self.length.0))))
+    }
+
     /// The repeats that had equally many pauses, by that number: of how many pauses, and how far they lie apart.
     pub fn groups(&self, times: &RunTimes) -> Vec<(u32, Spread)> {
         let most = self.of_repeats.iter().copied().max().unwrap_or(0);

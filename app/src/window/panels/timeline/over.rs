@@ -7,6 +7,7 @@ use engine::units::Nanos;
 
 use super::blocks::Block;
 use super::regions::{Marks, Regions};
+use crate::runs::headline;
 use crate::runs::now::Now;
 use crate::timeline::layout::Layout;
 use crate::timeline::marks;
@@ -162,7 +163,7 @@ pub(super) fn pauses(ui: &Ui, frame: &Frame<'_>, block: &Block<'_>) {
         for x in [band.left(), band.right()] {
             painter.vline(x, band.y_range(), Stroke::new(1.0, t.warn));
         }
-        let text = format!("the HBM pauses for {}", Nanos(end.0 - begin.0));
+        let text = headline::pause(Nanos(end.0 - begin.0));
         let galley = painter.layout_no_wrap(text.clone(), FontId::proportional(11.0), t.warn);
         let fits = band.right() + 6.0 + galley.size().x < layout.rect.right();
         let (anchor, x) =
