@@ -1,4 +1,4 @@
-// What this GPU can do at best: plain reads, the tensor rate of mma.sync, and its clock.
+// What this GPU can do at best: plain reads, the tensor rate of mma.sync, its clock, and when its memory gives nothing.
 #include "async_copy.cuh"
 #include "mma.cuh"
 

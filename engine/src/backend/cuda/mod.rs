@@ -40,7 +40,7 @@ use kernels::{
 
 use crate::backend::cuda::count::{Counting, Rig};
 use crate::backend::cuda::lower::Lowered;
-use crate::backend::cuda::pauses::{Schedule, Sight, Watch};
+use crate::backend::cuda::pauses::{Lookout, Schedule, Sight};
 use crate::backend::cuda::trace::Traced;
 use crate::cancel::Cancel;
 use crate::capture::{Capture, L2State, Provenance, RunTimes, Source, Warning};
@@ -365,8 +365,10 @@ impl Open {
     fn time(&mut self, call: &Call, job: &Job<'_>) -> Result<Timing> {
         let flush = if job.l2 == L2State::Cold { Some(self.flush()?) } else { None };
         let repeats = job.repeats.max(1);
-        let stamps = Stamps::new(&self.gpu, &self.known.compiler, repeats as usize).map_err(translate)?;
-        let protocol = Protocol { warm_ups: 5, repeats, flush, graph: job.graph, stamps: Some(stamps) };
+        // Of runs from L2 no one asks when they were: no pause of the memory is looked for.
+        let stamps = flush.as_ref().map(|_| Stamps::new(&self.gpu, &self.known.compiler, repeats as usize));
+        let stamps = stamps.transpose().map_err(translate)?;
+        let protocol = Protocol { warm_ups: 5, repeats, flush, graph: job.graph, stamps };
         let timing = protocol.time(&self.gpu, &self.stream, |stream| call.launch(stream));
         if protocol.flush.is_some() {
             self.flush = protocol.flush;
@@ -386,14 +388,14 @@ impl Open {
     }
 
     fn sight_in(&self, source: &DeviceBuffer) -> Result<Sight, KernelError> {
-        let watch = Watch::new(&self.gpu, &self.known.compiler, source)?;
+        let lookout = Lookout::new(&self.gpu, &self.known.compiler, source)?;
         let pausing = &self.known.pausing;
         if pausing.get().is_none() {
-            let found = watch.period(source, &self.aside)?;
+            let found = lookout.period(source, &self.aside)?;
             pausing.get_or_init(|| found);
         }
         let Some(period) = pausing.get().copied().flatten() else { return Ok(None) };
-        Ok(watch.sight(source, &self.aside, period)?.map(|seen| (seen, period)))
+        Ok(lookout.sight(source, &self.aside, period)?.map(|seen| (seen, period)))
     }
 
     /// Traced runs one by one; the one of median length becomes spans. Beside them the records that were lost, and when the run

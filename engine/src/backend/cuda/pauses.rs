@@ -39,11 +39,11 @@ pub(super) struct Seen {
 
 /// Looks at the memory of one GPU.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Lookout {
     arrivals: Arrivals,
 }
 
-impl Watch {
+impl Lookout {
     pub(super) fn new(gpu: &Gpu, compiler: &Compiler, source: &DeviceBuffer) -> Result<Self, KernelError> {
         Ok(Self { arrivals: Arrivals::new(gpu, compiler, source.bytes(), PASSES)? })
     }
@@ -102,7 +102,9 @@ impl Schedule {
     /// Begins of the pauses that have a part in `begin..end`, ns from `begin`; below zero where one began before.
     pub(super) fn within(&self, begin: u64, end: u64) -> Vec<f64> {
         let (long, to) = (self.length.as_f64(), end.saturating_sub(begin) as f64);
-        let ahead = (self.from as f64 - begin as f64 + long).rem_euclid(self.period) - long;
+        // The clock counts from 1970: as one number of 53 bits a moment would be off by 256 ns.
+        let from = self.from.wrapping_sub(begin).cast_signed() as f64;
+        let ahead = (from + long).rem_euclid(self.period) - long;
         let nth = |nth: u32| ahead + f64::from(nth) * self.period;
         let count = ((to - ahead) / self.period).ceil().max(0.0) as u32;
         (0..count).map(nth).collect()
@@ -228,6 +230,19 @@ mod tests {
         assert_eq!(on_time(&with_another, PERIOD).map(|seen| seen.begin), Some(240_300));
         assert_eq!(on_time(&seen(&[50_000]), PERIOD), None);
         assert_eq!(on_time(&seen(&[50_000, 90_000]), PERIOD), None);
+    }
+
+    #[test]
+    fn moments_since_1970_are_as_exact_as_small_ones() {
+        let origin = 1_764_547_200_000_000_000;
+        let all = seen(&[origin + 77, origin + 77 + 100_149]);
+        let schedule = Schedule::between(all[0], all[1], PERIOD).unwrap();
+        for begin in [77 + 50_149, 77 + 50_150, 77 + 1_051_639_u32] {
+            let expected = 100_149.0 - f64::from((begin - 77) % 100_149);
+            let begin = origin + u64::from(begin);
+            let within = schedule.within(begin, begin + 60_000);
+            assert!(within.len() == 1 && (within[0] - expected).abs() < 1e-6, "{within:?}, not {expected}");
+        }
     }
 
     #[test]
