@@ -185,10 +185,13 @@ pub struct Job<'a> {
 impl Open {
     /// A buffer larger than any L2: written before a run, it leaves nothing of the inputs there.
     fn flush(&mut self) -> Result<DeviceBuffer> {
-        match self.flush.take() {
-            Some(buffer) => Ok(buffer),
-            None => self.gpu.allocate(512 << 20).map_err(translate),
+        if let Some(buffer) = self.flush.take() {
+            return Ok(buffer);
         }
+        let buffer = self.gpu.allocate(512 << 20).map_err(translate)?;
+        // It is read before it is first written before a run, to look for pauses of the memory.
+        buffer.fill(0, &self.aside).map_err(translate)?;
+        Ok(buffer)
     }
 
     /// Runs a plan: plain repeats for the times, then traced ones for the spans.
