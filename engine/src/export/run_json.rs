@@ -125,14 +125,18 @@ impl PausesJson {
 }
 
 impl PauseGroupJson {
-    fn words(&self) -> String {
+    /// `142 repeats without one`, or with how many.
+    pub fn name(&self) -> String {
         let with = match self.pauses {
             0 => "without one".to_owned(),
             some => format!("with {some}"),
         };
+        format!("{} {with}", counted(self.repeats, "repeat"))
+    }
+
+    fn words(&self) -> String {
         let (low, high) = (Nanos(self.makespan_p5_ns), Nanos(self.makespan_p95_ns));
-        let (repeats, median) = (counted(self.repeats, "repeat"), Nanos(self.makespan_ns));
-        format!("{repeats} {with}: {median}, nine of ten {low} to {high}")
+        format!("{}: {}, nine of ten {low} to {high}", self.name(), Nanos(self.makespan_ns))
     }
 }
 

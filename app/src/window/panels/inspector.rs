@@ -128,7 +128,7 @@ fn run_part(ui: &mut Ui, frame: &Frame<'_>, run: &Run) {
     }
     if run.source() == Source::Measured {
         for (name, value) in figures::of_measured(run) {
-            figure(ui, frame.tokens, name, &value, source);
+            figure(ui, frame.tokens, &name, &value, source);
         }
     }
 }
