@@ -3,6 +3,8 @@
 //! An H200's HBM gives nothing to any SM for 0.8 µs every 100.15 µs, by its own clock, whatever runs. Of runs of 20 µs every
 //! fifth has such a pause and takes 1.2 µs more than the others: what looks like an unsteady kernel is the memory.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::capture::{RunTimes, Spread};
@@ -34,12 +36,12 @@ impl Pauses {
 
     /// The repeats that had equally many pauses, by that number: of how many pauses, and how far they lie apart.
     pub fn groups(&self, times: &RunTimes) -> Vec<(u32, Spread)> {
-        let most = self.of_repeats.iter().copied().max().unwrap_or(0);
-        let group = |pauses: u32| {
-            let alike = self.of_repeats.iter().zip(&times.makespans).filter(|(of, _)| **of == pauses);
-            (pauses, Spread::of(alike.map(|(_, time)| *time).collect()))
-        };
-        (0..=most).map(group).filter(|(_, spread)| spread.count > 0).collect()
+        // By what is there: of a forged file a number may be anything.
+        let mut alike: BTreeMap<u32, Vec<Nanos>> = BTreeMap::new();
+        for (pauses, time) in self.of_repeats.iter().zip(&times.makespans) {
+            alike.entry(*pauses).or_default().push(*time);
+        }
+        alike.into_iter().map(|(pauses, times)| (pauses, Spread::of(times))).collect()
     }
 
     /// What lies between the 5th and the 95th percentile of the largest of the [groups](Self::groups), as a share of its median:
@@ -70,6 +72,7 @@ mod tests {
         assert_eq!(groups(&[0, 1, 0, 1, 0]), [(0, 3, 19, 20, 21), (1, 2, 22, 22, 23)]);
         assert_eq!(groups(&[3, 2, 2, 2, 2]), [(2, 4, 19, 21, 23), (3, 1, 20, 20, 20)]);
         assert!(groups(&[]).is_empty());
+        assert_eq!(groups(&[0, u32::MAX, 0, 0, 0]).len(), 2, "without counting up to it");
         let steady = |of: &[u32]| pauses(of).steady(&times).map(|share| (share * 1000.0).round() as u32);
         assert_eq!((steady(&[0, 1, 0, 1, 0]), steady(&[1, 1, 1, 0, 0])), (Some(100), Some(95)));
         assert_eq!((steady(&[1, 1, 0, 0, 4]), steady(&[])), (Some(91), None));

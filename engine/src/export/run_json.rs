@@ -124,6 +124,21 @@ impl PausesJson {
     }
 }
 
+/// Repeats into which equally many pauses of the memory fell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PauseGroupJson {
+    /// How many.
+    pub pauses: u32,
+    /// Repeats.
+    pub repeats: u64,
+    /// Their median.
+    pub makespan_ns: u64,
+    /// Their 5th percentile.
+    pub makespan_p5_ns: u64,
+    /// Their 95th percentile.
+    pub makespan_p95_ns: u64,
+}
+
 impl PauseGroupJson {
     /// `142 repeats without one`, or with how many.
     pub fn name(&self) -> String {
@@ -138,21 +153,6 @@ impl PauseGroupJson {
         let (low, high) = (Nanos(self.makespan_p5_ns), Nanos(self.makespan_p95_ns));
         format!("{}: {}, nine of ten {low} to {high}", self.name(), Nanos(self.makespan_ns))
     }
-}
-
-/// Repeats into which equally many pauses of the memory fell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct PauseGroupJson {
-    /// How many.
-    pub pauses: u32,
-    /// Repeats.
-    pub repeats: u64,
-    /// Their median.
-    pub makespan_ns: u64,
-    /// Their 5th percentile.
-    pub makespan_p5_ns: u64,
-    /// Their 95th percentile.
-    pub makespan_p95_ns: u64,
 }
 
 /// `run --json`: the plan object, and how it ran.
