@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use engine::cancel::Cancel;
-use engine::capture::{self, Capture, CounterSeries, Loaded, Losses, Spans};
+use engine::capture::{self, Capture, CounterSeries, Loaded, Losses, Pauses, Spans};
 use engine::export::write_perfetto;
 use engine::metrics::{self, BubbleCause};
 use engine::plan::Strategy;
@@ -293,6 +293,33 @@ fn an_empty_run_is_a_trace_without_lanes() {
     assert_eq!((trace.slices.len(), trace.samples.len()), (1, 0));
     assert_eq!((trace.slices[0].begin, trace.slices[0].end), (0, 0));
     assert!(trace.tracks.values().any(|track| track.process.as_ref().is_some_and(|name| name.contains("simulated"))));
+}
+
+#[test]
+fn pauses_of_the_memory_have_a_track_where_the_run_had_any() {
+    let mut capture = read(FIXTURES[3]);
+    let told = |capture: &Capture| -> Vec<(u64, u64)> {
+        let trace = trace(capture);
+        let on_track = trace.tracks.values().filter(|track| track.name == "memory").count();
+        let pauses = trace.of_category(&["pause"]).map(|slice| (slice.begin, slice.end));
+        let pauses: Vec<(u64, u64)> = pauses.collect();
+        assert_eq!(on_track, usize::from(!pauses.is_empty()));
+        pauses
+    };
+    assert!(told(&capture).is_empty(), "nothing was looked for");
+    let pauses = |begins: &[u64]| Pauses {
+        period_ns: 100_148.1,
+        length: Nanos(1216),
+        of_repeats: vec![0],
+        begins: begins.iter().copied().map(Nanos).collect(),
+    };
+    capture.pauses = Some(pauses(&[]));
+    assert!(told(&capture).is_empty(), "none fell into the run");
+    capture.pauses = Some(pauses(&[1_000, 101_148]));
+    assert_eq!(told(&capture), [(1_000, 2_216), (101_148, 102_364)]);
+    // Of a damaged file.
+    capture.pauses = Some(pauses(&[5_000, 4_000, 5_500, u64::MAX]));
+    assert_eq!(told(&capture), [(5_000, 6_216), (6_216, 6_216), (6_216, 6_716), (u64::MAX, u64::MAX)]);
 }
 
 #[test]

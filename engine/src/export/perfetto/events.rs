@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::ops::Range;
 
-use crate::capture::{Capture, CounterSeries, KernelWindow, Span};
+use crate::capture::{Capture, CounterSeries, KernelWindow, Pauses, Span};
 use crate::metrics::Gap;
 use crate::units::Nanos;
 
@@ -22,6 +22,8 @@ pub(super) enum Event {
     Launch(u32),
     /// It has no CTA yet.
     Wait,
+    /// The memory gives nothing from here.
+    Pause,
     /// The run begins.
     Run,
     /// The slice that began last ends.
@@ -62,6 +64,16 @@ pub(super) fn in_order(
 /// The whole run.
 pub(super) fn run(makespan: Nanos) -> impl Iterator<Item = (Nanos, Event)> {
     [(Nanos::ZERO, Event::Run), (makespan, Event::End)].into_iter()
+}
+
+/// Pauses of the memory. Of a damaged capture they may overlap, which slices may not: one begins where the one before ends.
+pub(super) fn pauses(of: &Pauses) -> impl Iterator<Item = (Nanos, Event)> {
+    let mut cursor = Nanos::ZERO;
+    of.stretches().flat_map(move |(begin, end)| {
+        let begin = begin.max(cursor);
+        cursor = end.max(begin);
+        [(begin, Event::Pause), (cursor, Event::End)]
+    })
 }
 
 /// A series: each value at the begin of its step.

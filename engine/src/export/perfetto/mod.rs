@@ -4,6 +4,7 @@
 //! process   batch · scheduler · strategy on device (simulated)
 //!   run                 one slice over all: source, device, clocks, errors, lost records, warnings
 //!   launches            a track a stream: a slice a kernel, first of it the wait for its first CTA
+//!   memory              a slice a pause of it, in a run that was measured where there are such
 //!   counters            a track a series, in its unit
 //!   SM 0
 //!     SM 0 lane 0       a slice a CTA, in it load, compute and write; between them the bubbles
@@ -12,7 +13,7 @@
 //! ```
 //!
 //! Categories to filter by: `attention`, `prefill`, `prefill+decode` and `merge` for CTAs, `phase` for what is
-//! in them, `bubble` for idle stretches, which are named by their cause, `launch`, `wait` and `run`.
+//! in them, `bubble` for idle stretches, which are named by their cause, `launch`, `wait`, `pause` and `run`.
 //! Siblings have names of their own, since Perfetto shows those of one name as one track.
 //!
 //! Events go out in the order of their time, drawn from all tracks at once, so that nothing but the capture
@@ -79,6 +80,7 @@ impl Teller<'_> {
             }
             Event::Launch(at) => self.facts.launch(&capture.kernels[at as usize]),
             Event::Wait => Told::new("no CTA yet", "wait"),
+            Event::Pause => Told::new("HBM pauses", "pause"),
             Event::Run => self.facts.run(self.loaded),
             Event::End | Event::Count(_) => Told::default(),
         }

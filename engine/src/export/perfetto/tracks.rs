@@ -1,6 +1,6 @@
 //! The tracks of a trace, and the events that each has.
 
-use super::events::{Lane, Source, counts, launches, run};
+use super::events::{Lane, Source, counts, launches, pauses, run};
 use super::proto::{CounterDescriptor, EXPLICIT, ProcessDescriptor, TrackDescriptor};
 use crate::capture::{Capture, CounterSeries};
 use crate::metrics::Gap;
@@ -19,6 +19,8 @@ pub(super) struct Tracks {
     run: u64,
     /// Kernels that follow each other on a stream, by their place among the windows.
     rows: Vec<(u64, Vec<u32>)>,
+    /// Of pauses of the memory, where the run had any.
+    memory: Option<u64>,
     counters: Vec<u64>,
     /// By SM and slot.
     lanes: Vec<(u32, u32, u64)>,
@@ -27,10 +29,19 @@ pub(super) struct Tracks {
 impl Tracks {
     /// The tracks of a capture whose usable spans are `spans`.
     pub(super) fn of(capture: &Capture, spans: &[u32]) -> Self {
-        let mut tracks =
-            Self { all: vec![process(capture)], run: 0, rows: Vec::new(), counters: Vec::new(), lanes: Vec::new() };
+        let mut tracks = Self {
+            all: vec![process(capture)],
+            run: 0,
+            rows: Vec::new(),
+            memory: None,
+            counters: Vec::new(),
+            lanes: Vec::new(),
+        };
         tracks.run = tracks.add(PROCESS, "run".to_owned(), None);
         tracks.add_launches(capture);
+        if capture.pauses.as_ref().is_some_and(|pauses| !pauses.begins.is_empty()) {
+            tracks.memory = Some(tracks.add(PROCESS, "memory".to_owned(), None));
+        }
         tracks.add_counters(capture);
         tracks.add_lanes(capture, spans);
         tracks
@@ -123,6 +134,9 @@ impl Tracks {
         for (track, row) in &self.rows {
             let row = row.clone();
             sources.push(Source { track: *track, events: Box::new(launches(&capture.kernels, row)) });
+        }
+        if let Some((track, of)) = self.memory.zip(capture.pauses.as_ref()) {
+            sources.push(Source { track, events: Box::new(pauses(of)) });
         }
         for (track, series) in self.counters.iter().zip(&capture.counters) {
             sources.push(Source { track: *track, events: Box::new(counts(series)) });
