@@ -89,7 +89,7 @@ struct Consumer {
                                           const Position<S>& at, TraceSpan& span) {
 #pragma unroll 1
         for (u32 begin = 0; begin < tokens; begin += S::kTokens) {
-            masks.advance();
+            if (begin > 0) masks.advance();
             const u32 valid = tokens - begin;
             if (valid <= S::kTokens) arrived = queries.ask_arrived(p);
             float s[S::kTokens8][4], shrink[2];
@@ -103,7 +103,7 @@ struct Consumer {
             }
             release_stage();
             masks.hide(s, at);
-            softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, valid, at);
+            softmax_tile(s, state, shrink, shared.scratch, p.scale_log2, valid, at, masks);
             rescale(state, shrink);
             u32 v_stage = wait_stage();
             if (valid < S::kTokens) clear_tail<S>(v_stage, valid, at);
@@ -134,7 +134,6 @@ struct Consumer {
         cursor.parity = alike(cursor.parity);
         float s[S::kTokens8][4], shrink[2];
         u32 weights[4][4];
-        masks.advance();
         u32 stage = wait_tensor_stage();
         span.first_tile();
         warpgroup_begin_scores<S::kM>(s, queries, stage);
@@ -142,7 +141,7 @@ struct Consumer {
         release_read_stage(cursor.stage);
         cursor.advance();
         masks.hide(s, at);
-        softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens, at);
+        softmax_tile(s, state, shrink, shared.scratch, p.scale_log2, tokens, at, masks);
         pack_weights(weights, s);
 #pragma unroll 1
         for (; tokens > S::kTokens; tokens -= S::kTokens) {
@@ -156,7 +155,7 @@ struct Consumer {
             warpgroup_wait<1>();
             release_read_stage(k_stage);
             masks.hide(s, at);
-            softmax_tile<S>(s, state, shrink, shared.scratch, p.scale_log2, tokens - S::kTokens, at);
+            softmax_tile(s, state, shrink, shared.scratch, p.scale_log2, tokens - S::kTokens, at, masks);
             wait_behind(state.l);
             warpgroup_wait<0>();
             release_read_stage(cursor.stage);

@@ -109,11 +109,20 @@ __device__ __forceinline__ void scores_of_staying(float (&s)[kTokens8][4], u32 q
 // the softmax. Only warpgroups do so.
 constexpr float kLag = 8.0f;
 
-// Turns scores into P (in place when one warp holds whole rows, else 16-bit in shared memory), and
-// tells by what the output so far must `shrink`. `valid` tokens of the tile exist.
+// Rows that see all tokens.
 template <class S>
+struct SeesAll {
+    static constexpr int kAlike8 = S::kTokens8;
+    __device__ __forceinline__ bool sees(int, int) const { return true; }
+};
+
+// Turns scores into P (in place when one warp holds whole rows, else 16-bit in shared memory), and
+// tells by what the output so far must `shrink`. `valid` tokens of the tile exist. A row sees all or none of `kAlike8` times 8
+// tokens.
+template <class S, class Sight = SeesAll<S>>
 __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowState<S>& state, float (&shrink)[2],
-                                             Scratch& scratch, float scale, u32 valid, const Position<S>& at) {
+                                             Scratch& scratch, float scale, u32 valid, const Position<S>& at,
+                                             const Sight& sight = Sight()) {
     u32 column = at.col_group * S::kTokens8 * 8 + (at.lane & 3) * 2;
     float top[2] = {-PS_INF, -PS_INF};
     if (valid < S::kTokens) {
@@ -126,9 +135,17 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
         }
     }
 #pragma unroll
-    for (int j = 0; j < S::kTokens8; ++j) {
+    for (int first = 0; first < S::kTokens8; first += Sight::kAlike8) {
+        float most[2] = {-PS_INF, -PS_INF};
 #pragma unroll
-        for (int c = 0; c < 4; ++c) top[c >> 1] = fmaxf(top[c >> 1], s[j][c]);
+        for (int j = first; j < first + Sight::kAlike8; ++j) {
+#pragma unroll
+            for (int c = 0; c < 4; ++c) most[c >> 1] = fmaxf(most[c >> 1], s[j][c]);
+        }
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            if (sight.sees(r, first)) top[r] = fmaxf(top[r], most[r]);
+        }
     }
     top[0] = quad_max(top[0]);
     top[1] = quad_max(top[1]);
@@ -154,8 +171,9 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
         float sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < S::kTokens8; ++j) {
-            s[j][2 * r] = exp2_fast(s[j][2 * r] * scale - m);
-            s[j][2 * r + 1] = exp2_fast(s[j][2 * r + 1] * scale - m);
+            const float less = sight.sees(r, j) ? m : PS_INF;
+            s[j][2 * r] = exp2_fast(s[j][2 * r] * scale - less);
+            s[j][2 * r + 1] = exp2_fast(s[j][2 * r + 1] * scale - less);
             sum += s[j][2 * r] + s[j][2 * r + 1];
         }
         state.l[r] = state.l[r] * shrink[r] + sum;

@@ -152,6 +152,7 @@ struct alignas(16) TaskInfo {
     u32 fold_stage;  // 1: after the last tile a stage brings the partials to fold in
 #if PS_MASKS
     u32 masks;  // as in its item
+    u64 seen[PS_ROWS <= 64 ? kMaxRows : 1];  // by each query, of the first 8 tiles of 64 tokens (masks.cuh)
 #endif
     PackQuery queries[kMaxRows];
 };

@@ -3,8 +3,10 @@
 //   tile 0         tile 1                    tile 2
 //   shared by all  of query 0 | of query 1   of queries 2 and 3 | of query 2
 //
-// The host says for each tile which of its tokens each query sees, a bit a token, and behind these which some query sees.
-// All see a token of the first tile, so that no row's maximum stays at minus infinity.
+// The host says for each tile which 16 of its tokens each query sees, four bits of a byte, a word for 8 tiles; and behind
+// these which of its tokens, a bit each, and which some query sees. Most tiles have no use for the latter: what is shared ends
+// with a block, and the softmax leaves out 16 tokens at a time. All see a token of the first tile, so that no row's maximum
+// stays at minus infinity.
 #pragma once
 #include "decode.cuh"
 
@@ -23,27 +25,48 @@ __device__ __forceinline__ u32 masks_of(const TaskInfo& info) {
 #endif
 }
 
+// What a query sees of the first 8 tiles of the task.
+__device__ __forceinline__ u64 first_masks_of(const TaskInfo& info, u32 query) {
+#if PS_MASKS
+    return info.seen[query];
+#else
+    return 0;
+#endif
+}
+
 template <class S>
 struct RowMasks {
     static constexpr bool kOn = PS_MASKS && S::kMasked && S::kTeams == 1;
+    static constexpr int kAlike8 = kOn ? 2 : S::kTokens8;
+    static_assert(!kOn || S::kTokens8 == 8, "a thread holds scores of all tokens of a row");
     const u64* const masks;  // in no register: a parameter
-    u32 next;  // where those of the tile that comes are, plus one; 0 where there are none
-    // In one register, since all are in use: the queries of the two rows of this lane, a byte each, then the words of a tile,
+    u32 next;   // where the bytes of the tiles at hand are, plus one; 0 where there are none
+    u32 words;  // where what is seen of each token of this tile is, plus one
+    // In one register, since all are in use: the queries of the two rows of this lane, a byte each, then how many there are,
     // and `kGaps`.
     u32 packed;
-    u64 seen[2];  // by these rows, of the tile at hand
+    u64 seen[2];  // by these rows: a byte for this tile, then for those that follow
+
+    // Of a byte, beside the four bits of 16 tokens each.
+    static constexpr u32 kRagged = 0x10;  // in all queries' bytes: what is seen ends within 16 tokens, or nobody sees a token
 
     __device__ __forceinline__ RowMasks(const DecodeParams& p, const TaskInfo& info, const Position<S>& at)
         : masks(p.masks - 1), next(0) {
         if constexpr (kOn) {
+            seen[0] = seen[1] = 0xf;
             const u32 own = masks_of(info);
             if (own == 0) return;
             next = own & ~kGaps;
-            packed = (own & kGaps) | (info.num_queries + 1) << 16;
+            packed = (own & kGaps) | info.num_queries << 16;
 #pragma unroll
-            for (int r = 0; r < 2; ++r) packed |= min(query_of_row(p, at.row() + r * 8), info.num_queries - 1) << (r * 8);
-            // A way to HBM each otherwise, for every tile.
-            const u32 all = (info.kv_tokens + S::kTokens - 1) / S::kTokens * words();
+            for (int r = 0; r < 2; ++r) {
+                packed |= min(query_of_row(p, at.row() + r * 8), info.num_queries - 1) << (r * 8);
+                seen[r] = first_masks_of(info, query(r));
+            }
+            const u32 tiles = (info.kv_tokens + S::kTokens - 1) / S::kTokens;
+            words = next + (tiles + 7) / 8 * queries();
+            // A way to HBM each otherwise.
+            const u32 all = words - next + tiles * (queries() + 1);
 #pragma unroll 1
             for (u32 i = at.thread * 16; i < all; i += kConsumers * 16) {
                 asm volatile("prefetch.global.L1 [%0];" ::"l"(masks + next + i));
@@ -51,25 +74,33 @@ struct RowMasks {
         }
     }
 
-    __device__ __forceinline__ u32 words() const { return packed >> 16 & 0xff; }
+    __device__ __forceinline__ u32 queries() const { return packed >> 16 & 0xff; }
+    __device__ __forceinline__ u32 query(int row) const { return packed >> (row * 8) & 0xff; }
 
-    // Asks for those of the tile that comes.
+    // To the next tile. A byte is never 0.
     __device__ __forceinline__ void advance() {
         if constexpr (kOn) {
             if (next == 0) return;
+            seen[0] >>= 8;
+            seen[1] >>= 8;
+            if (seen[0] == 0) {
+                next += queries();
 #pragma unroll
-            for (int r = 0; r < 2; ++r) seen[r] = load_early(masks + next + (packed >> (r * 8) & 0xff));
-            next += words();
+                for (int r = 0; r < 2; ++r) seen[r] = load_early(masks + next + query(r));
+            }
+            words += queries() + 1;
         }
     }
 
-    // Scores of tokens that a row does not see.
+    // Whether a row sees the 16 tokens of the tile at hand that 8 tokens `j` are of.
+    __device__ __forceinline__ bool sees(int row, int j) const { return !kOn || (u32)seen[row] >> (j / 2) & 1; }
+
+    // Hides scores of a ragged tile, of whose tokens a row then sees all.
     __device__ __forceinline__ void hide(float (&s)[S::kTokens8][4], const Position<S>& at) const {
         if constexpr (kOn) {
-            // Most tiles are of all.
-            if (next == 0 || __all_sync(0xffffffffu, (seen[0] & seen[1]) == ~0ull)) return;
+            if (!((u32)seen[0] & kRagged)) return;
             const u32 first = (at.lane & 3) * 2;
-            const u64 own[2] = {seen[0] >> first, seen[1] >> first};
+            const u64 own[2] = {__ldg(masks + words + query(0)) >> first, __ldg(masks + words + query(1)) >> first};
 #pragma unroll
             for (int j = 0; j < S::kTokens8; ++j) {
 #pragma unroll
@@ -80,12 +111,12 @@ struct RowMasks {
         }
     }
 
-    // Rows of V that no query sees may hold anything, NaN included: they are cleared. V is that of the tile `before` tiles
-    // before the last one that was asked for.
+    // Rows of V that no query sees may hold anything, NaN included: they are cleared. V is that of `before` tiles before this
+    // one.
     __device__ __forceinline__ void clear_gaps(u32 stage, u32 before) const {
         if constexpr (kOn) {
             if (next == 0 || !(packed & kGaps)) return;
-            const u64 live = __ldg(masks + next - 1 - before * words());
+            const u64 live = __ldg(masks + words + queries() - before * (queries() + 1));
             if (live == ~0ull) return;
             constexpr u32 kChunks = kDim / 8;
             // As in `clear_tail`.

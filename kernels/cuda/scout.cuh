@@ -141,6 +141,18 @@ struct Scout {
 #endif
     }
 
+    // What the queries of the item see of its first tiles, a word each (masks.cuh): by themselves the consumers would wait a way
+    // to HBM for them.
+    __device__ __forceinline__ void copy_first_masks() {
+#if PS_MASKS && PS_ROWS <= 64
+        const u32 own = item().marked >> 1 & ~kGaps;
+        if (own == 0) return;
+        const u64* const from = p.masks - 1 + own;
+#pragma unroll 1
+        for (u32 i = lane; i < item().num_queries; i += 32) copy_8(smem_address(shared.scratch.info.seen + i), from + i);
+#endif
+    }
+
     // Asks the producer for K and V of the item for the heads from `kv_head` on.
     __device__ __forceinline__ void hand_order(u32 kv_head, u32 heads) {
         u32 folds = 0;
@@ -205,6 +217,7 @@ struct Scout {
             info.stop = 0;
         }
         __syncwarp();
+        copy_first_masks();
         switch (item().tile) {
 #define PS_ROWS_OF(index, m, n)                               \
     case index:                                               \

@@ -12,10 +12,9 @@ use crate::lists::{
     spread,
 };
 use crate::marks::{Marks, Readers};
+use crate::masks::MASK_TOKENS;
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
-use crate::plan::{
-    CtaRoles, DecodeShape, HybridWork, Launch, MASK_TOKENS, MergeRows, PackTask, PlanArrays, Tile, Work,
-};
+use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PackTask, PlanArrays, Tile, Work};
 use crate::spec::{Copies, Folds, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
 use crate::trace::TraceBuffer;
 use crate::watch::watch;

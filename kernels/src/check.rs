@@ -5,9 +5,9 @@
 mod tests;
 
 use crate::error::KernelError;
+use crate::masks::seen_by_some;
 use crate::plan::{
     CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work,
-    seen_by_some,
 };
 use crate::spec::{HybridSpec, PrefillSpec, Roles};
 
@@ -176,7 +176,7 @@ impl PlanArrays<'_> {
         };
         let words = self.masks.get(begin as usize..(begin as usize).saturating_add(pack.mask_words(of_pack)));
         let words = words.ok_or("has masks past the last")?;
-        let (queries, seen) = (pack.num_queries, of_pack.seen(words, pack.num_queries));
+        let (queries, seen) = (pack.num_queries, of_pack.seen(words, pack));
         if of_pack.masks(&seen, queries, shape.group()) != words {
             return Err("has masks that say something else of a tile than its queries see".to_owned());
         }

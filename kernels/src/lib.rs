@@ -24,6 +24,7 @@ mod gpu;
 mod limits;
 mod lists;
 mod marks;
+mod masks;
 mod params;
 mod places;
 mod plan;

@@ -4,8 +4,9 @@
 //! On the device the partials of a query get places that follow each other in merge order, whatever slots the plan gave
 //! them, so that merging all of them needs no list.
 
+use crate::masks::seen_by_some;
 use crate::params::{Entry, Item, MergeRow, PackQuery, PrefillItem};
-use crate::plan::{Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work, seen_by_some};
+use crate::plan::{Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work};
 
 /// The row and the place of each slot of the plan, with all places of its row. Slots of prefill rows are places; and
 /// where a prefill kernel writes partials of queries, which knows no list of places, all slots are.
@@ -151,12 +152,13 @@ pub(crate) fn items(
 
 /// What an item of a pack says of its masks.
 fn masks(plan: &PlanArrays<'_>, pack: &PackTask) -> u32 {
-    let Some(begin) = pack.masks else { return 0 };
+    // Of no tile none are read.
+    let Some(begin) = pack.masks.filter(|_| pack.kv_tokens > 0) else { return 0 };
     let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
     let words = plan.masks.get(begin as usize..begin as usize + pack.mask_words(tile)).unwrap_or(&[]);
     // Of the other tile the kernel clears what lies behind the last token in any case.
     let whole = |place| if tile == Tile::TALL { u64::MAX } else { pack.tokens_of_mask(place) };
-    let seen = tile.seen(words, pack.num_queries);
+    let seen = tile.seen(words, pack);
     let mut places = (0..).zip(seen.chunks(pack.num_queries.max(1) as usize));
     Item::masked(begin, places.any(|(place, each)| seen_by_some(each) != whole(place)))
 }
@@ -254,6 +256,18 @@ mod tests {
             merge.push(slots, *target);
         }
         merge
+    }
+
+    /// Its first word would not be there to read.
+    #[test]
+    fn a_pack_of_no_tokens_has_no_masks() {
+        let of = |kv_tokens: u32| {
+            let packs = [PackTask { num_queries: 1, kv_tokens, masks: Some(0), ..PackTask::default() }];
+            let masks = Tile::MASKED.masks(&[u64::MAX], 1, 1);
+            let plan = PlanArrays { packs: &packs, tiles: &[Tile::MASKED], masks: &masks, ..PlanArrays::default() };
+            items(&plan, (&[0], &[false]), 1, |tile| tile, |_, _| 1)[0].marked
+        };
+        assert_eq!((of(64), of(0)), (0b10, 0));
     }
 
     #[test]

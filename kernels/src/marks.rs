@@ -177,7 +177,7 @@ mod tests {
     fn blocks_that_a_pack_with_masks_reads_alone_say_so() {
         let packs = [PackTask { masks: Some(0), ..pack(0, 32, 0) }, pack(2, 32, 0)];
         let tiles = [Tile::MASKED];
-        // Of one query: its own word and that of all. Its tile has 32 tokens.
+        // Of one query: its byte of the tile, its own word and that of all. The tile has 32 tokens.
         let of = |masks: &[u64], bulk| {
             let plan =
                 PlanArrays { packs: &packs, tiles: &tiles, block_ids: &[5, 6, 6, 7], masks, ..PlanArrays::default() };
@@ -186,8 +186,8 @@ mod tests {
             (ids, marked[0].marked, marked[1].marked)
         };
         let all = u64::from(u32::MAX);
-        assert_eq!(of(&[all, all], true), (vec![5 | ALONE, 6, 6, 7], 0b11, 0));
-        assert_eq!(of(&[all, all], false).0, [5, 6, 6, 7], "copies token by token have no mark");
-        assert_eq!(of(&[1, 1], true).1, 0b11 | 1 << 31, "tokens that nobody sees are gaps");
+        assert_eq!(of(&[0x3f, all, all], true), (vec![5 | ALONE, 6, 6, 7], 0b11, 0));
+        assert_eq!(of(&[0x3f, all, all], false).0, [5, 6, 6, 7], "copies token by token have no mark");
+        assert_eq!(of(&[0x3f, 1, 1], true).1, 0b11 | 1 << 31, "tokens that nobody sees are gaps");
     }
 }

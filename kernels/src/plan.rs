@@ -47,30 +47,6 @@ impl Tile {
         if self == Self::TALL { 2 } else { 1 }
     }
 
-    /// What [`PlanArrays::masks`] has of a pack with this tile. `seen` says what each query sees of the first 64 tokens, then
-    /// of the next, of whole tiles.
-    pub fn masks(&self, seen: &[u64], queries: u32, group: u32) -> Vec<u64> {
-        let queries = queries.max(1) as usize;
-        let of_queries = seen.chunks(queries).flat_map(|each| each.iter().copied().chain([seen_by_some(each)]));
-        if *self == Self::TALL {
-            let tiles = seen.chunks(queries * (self.n / MASK_TOKENS) as usize);
-            return tiles.map(|seen| seen_by_warps(seen, queries, group)).chain(of_queries).collect();
-        }
-        of_queries.collect()
-    }
-
-    /// What [`Self::masks`] has made these of.
-    pub(crate) fn seen(self, masks: &[u64], queries: u32) -> Vec<u64> {
-        let queries = queries as usize;
-        let of_tiles = if self == Self::TALL { masks.len() / self.mask_words(queries) } else { 0 };
-        masks[of_tiles..].chunks(queries + 1).flat_map(|words| &words[..queries.min(words.len())]).copied().collect()
-    }
-
-    /// Words of a mask for each tile of tokens.
-    fn mask_words(self, queries: usize) -> usize {
-        (self.n / MASK_TOKENS) as usize * (queries + 1) + usize::from(self == Self::TALL)
-    }
-
     /// KV heads that a CTA takes together: 4 for tiles 16 x 16 and 8 x 16, else 1.
     pub fn heads_together(&self) -> u32 {
         if self.m <= 16 && self.n == 16 { 4 } else { 1 }
@@ -167,61 +143,6 @@ pub struct PackTask {
     /// makes of them. Such a pack has a tile that [takes masks](Tile::takes_masks), and all its queries see one of its first
     /// 64 tokens.
     pub masks: Option<u32>,
-}
-
-/// Tokens that some query sees, of whose sight these are.
-pub(crate) fn seen_by_some(each: &[u64]) -> u64 {
-    each.iter().fold(0, |all, one| all | one)
-}
-
-/// What the warps of [`Tile::TALL`], of 16 rows each, see of a tile, of whose first and second 64 tokens these are what each
-/// query sees: bit 4 w + i that a row of warp w sees one of the 32 from 32 i on, and the highest that all see all.
-fn seen_by_warps(seen: &[u64], queries: usize, group: u32) -> u64 {
-    let all = seen.iter().fold(u64::MAX, |all, one| all & one);
-    let mut of_warps = if all == u64::MAX { 1 << 63 } else { 0 };
-    for (place, each) in (0..).zip(seen.chunks(queries)) {
-        for (query, own) in (0..).zip(each) {
-            let parts = u64::from(*own as u32 != 0) | u64::from(own >> 32 != 0) << 1;
-            for warp in query * group / 16..=(query * group + group - 1) / 16 {
-                of_warps |= parts.checked_shl(warp * 4 + place * 2).unwrap_or(0);
-            }
-        }
-    }
-    of_warps
-}
-
-/// Tokens of a word of a mask.
-pub(crate) const MASK_TOKENS: u32 = u64::BITS;
-
-/// How often 64 tokens of a tile of [`seen_by_warps`] are for the rows of a warp.
-fn turns_of_warps(word: u64) -> usize {
-    let of_warp = |warp: u32| word >> (4 * warp) & 0xf;
-    (0..8).map(of_warp).map(|parts| usize::from(parts & 3 != 0) + usize::from(parts >> 2 != 0)).sum()
-}
-
-impl PackTask {
-    /// Entries in [`PlanArrays::masks`] of a pack that has any, on this tile.
-    pub(crate) fn mask_words(&self, tile: Tile) -> usize {
-        self.kv_tokens.div_ceil(tile.n) as usize * tile.mask_words(self.num_queries as usize)
-    }
-
-    /// Whether a warpgroup of its own may take what few queries see of this pack on [`Tile::TALL`], of whose plan these are
-    /// the masks: it goes through 64 tokens for the rows of a warp in the time in which the others take a tile that all
-    /// see, and is not to end long after them.
-    pub fn leaves_few_apart(&self, masks: &[u64]) -> bool {
-        let tiles = self.kv_tokens.div_ceil(Tile::TALL.n) as usize;
-        let words = self.masks.and_then(|begin| masks.get(begin as usize..)).and_then(|words| words.get(..tiles));
-        let Some(words) = words else { return false };
-        let (all, few): (Vec<u64>, Vec<u64>) = words.iter().partition(|word| **word >> 63 == 1);
-        let turns: usize = few.iter().map(|word| turns_of_warps(*word)).sum();
-        !all.is_empty() && turns <= all.len()
-    }
-
-    /// The mask of all of the 64 tokens of place `place` that there are.
-    pub(crate) fn tokens_of_mask(&self, place: u32) -> u64 {
-        let left = self.kv_tokens.saturating_sub(place * MASK_TOKENS);
-        if left >= MASK_TOKENS { u64::MAX } else { (1 << left) - 1 }
-    }
 }
 
 /// One merge launch: each row joins partials of one query, in order, on a CTA of its own.

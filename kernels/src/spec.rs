@@ -293,7 +293,13 @@ impl KernelSpec {
         let barriers = stages * 16 + 64;
         let apart = self.sight == Sight::Apart;
         let orders = 2 * if apart { 192 } else { 176 };
-        let info = if self.sight == Sight::Whole { 32 } else { 48 } + self.rows() * 16;
+        // What queries see of the first tiles is for tiles of 64 rows.
+        let of_masks = match self.sight {
+            Sight::Whole => 32,
+            Sight::Masked if self.rows() <= Tile::MASKED.m => 48 + self.rows() * 8,
+            Sight::Masked | Sight::Apart => 48,
+        };
+        let info = of_masks + self.rows() * 16;
         let exchange = self.consumer_warps() * 16 * 8;
         // Those of 128 rows have two units of 16 rows a warp, and the item at hand in shared memory.
         let (units, item) = if self.tiles.contains(&Tile::DOUBLE) {

@@ -67,12 +67,14 @@ fn masks_are_whole_and_leave_every_query_a_token_to_begin_with() {
         let plan = PlanArrays { tiles: &tiles, masks, ..plan(&packs, &[0, 1], &one) };
         plan.check(&SHAPE, 4).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    assert_eq!(check(&[9, 0b01, 0b10, 0b11], Tile::MASKED), "");
-    assert!(check(&[9, 0b01, 0b10, 0b11], Tile { m: 32, n: 64 }).contains("64x64"));
-    assert!(check(&[9, 0b01, 0b10], Tile::MASKED).contains("past the last"));
-    assert!(check(&[9, 0b01, 0b10, 0b111], Tile::MASKED).contains("than its queries"));
-    assert!(check(&[9, 1 << 32, 1, 1 | 1 << 32], Tile::MASKED).contains("more than there is"));
-    assert!(check(&[9, 0, 0b11, 0b11], Tile::MASKED).contains("none of its first 64 tokens"));
+    // A byte of each query for the one tile, which is ragged, then what the queries see of it and some query does.
+    assert_eq!(check(&[9, 0x3f, 0x3f, 0b01, 0b10, 0b11], Tile::MASKED), "");
+    assert!(check(&[9, 0x3f, 0x3f, 0b01, 0b10, 0b11], Tile { m: 32, n: 64 }).contains("64x64"));
+    assert!(check(&[9, 0x3f, 0x3f, 0b01, 0b10], Tile::MASKED).contains("past the last"));
+    assert!(check(&[9, 0x3f, 0x3f, 0b01, 0b10, 0b111], Tile::MASKED).contains("than its queries"));
+    assert!(check(&[9, 0x2f, 0x3f, 0b01, 0b10, 0b11], Tile::MASKED).contains("than its queries"));
+    assert!(check(&[9, 0x3f, 0x3f, 1 << 32, 1, 1 | 1 << 32], Tile::MASKED).contains("more than there is"));
+    assert!(check(&[9, 0x3f, 0x3f, 0, 0b11, 0b11], Tile::MASKED).contains("none of its first 64 tokens"));
     // Of 128 tokens of the tall tile: what its warps see, then of each 64 what the queries do and some query does.
     assert_eq!(check(&[9, 0b1, 0b01, 0b10, 0b11, 0, 0, 0], Tile::TALL), "");
     assert!(check(&[9, 0b11, 0b01, 0b10, 0b11, 0, 0, 0], Tile::TALL).contains("than its queries"));
