@@ -171,6 +171,7 @@ __device__ __forceinline__ void softmax_tile(float (&s)[S::kTokens8][4], RowStat
         float sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < S::kTokens8; ++j) {
+            // Weights of what the row does not see are 0: a score is a number wherever some row sees its token.
             const float less = sight.sees(r, j) ? m : PS_INF;
             s[j][2 * r] = exp2_fast(s[j][2 * r] * scale - less);
             s[j][2 * r + 1] = exp2_fast(s[j][2 * r + 1] * scale - less);

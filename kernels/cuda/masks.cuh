@@ -47,8 +47,9 @@ struct RowMasks {
     u32 packed;
     u64 seen[2];  // by these rows: a byte for this tile, then for those that follow
 
-    // Of a byte, beside the four bits of 16 tokens each.
-    static constexpr u32 kRagged = 0x10;  // in all queries' bytes: what is seen ends within 16 tokens, or nobody sees a token
+    // Of a byte, beside the four bits of 16 tokens each: what some query sees ends within 16 tokens of this tile, or no query
+    // sees one of its tokens, whose score may be no number. All queries' bytes say so.
+    static constexpr u32 kRagged = 0x10;
 
     __device__ __forceinline__ RowMasks(const DecodeParams& p, const TaskInfo& info, const Position<S>& at)
         : masks(p.masks - 1), next(0) {

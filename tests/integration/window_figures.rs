@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use egui_kittest::kittest::Queryable as _;
-use engine::capture::{self, Loaded, Source};
+use engine::capture::{self, Loaded, Pauses, Source};
 use engine::metrics;
 use engine::plan::{CtaRole, Strategy};
-use engine::units::counted;
+use engine::units::{Nanos, counted};
 use packscope::picture::timeline;
 use packscope::runs::damage::Damage;
 use packscope::runs::headline;
@@ -120,6 +120,29 @@ fn bytes_written_say_which_are_the_plans() {
     assert!(rest.0 > 0, "a run from a cleared L2 writes its dirty lines back");
     assert!(shows(&window, &format!("CTAs write {plan} of partial results and outputs")));
     assert!(shows(&window, &format!("writes {rest} more: lines that clearing L2 before it had left there")));
+}
+
+/// A line that is too long lies over its own name, and pushes what stands beside it out of the window.
+#[test]
+fn what_is_told_of_pauses_fits_the_inspector() {
+    let mut loaded = measured().remove(0);
+    let makespans = loaded.capture.times.makespans.len();
+    let of_repeats = (0..).map(|repeat| repeat % 4).take(makespans).collect();
+    let pauses = Pauses { period_ns: 100_148.1, length: Nanos(1216), of_repeats, begins: Vec::new() };
+    loaded.capture.pauses = Some(pauses);
+    let told = engine::export::pauses_json(&loaded.capture).unwrap();
+    let mut lines = vec![("pauses of the HBM".to_owned(), told.rhythm())];
+    lines.extend(told.groups.iter().map(|group| (group.name(), Nanos(group.makespan_ns).to_string())));
+    assert_eq!(lines.len(), 5);
+    let mut window = open(Opening::Capture(Box::new(loaded)));
+    send(&mut window, Command::Show(Panel::Inspector));
+    for (name, value) in lines {
+        let name = window.get_by_label(&name).rect();
+        let beside = |rect: &egui::Rect| (rect.center().y - name.center().y).abs() < 4.0;
+        let mut values = window.query_all_by_label(&value).map(|node| node.rect()).filter(beside);
+        let found = values.next().unwrap_or_else(|| panic!("{value} at {name}"));
+        assert!(name.right() <= found.left() && found.right() < 1600.0, "{value}: {name} and {found}");
+    }
 }
 
 #[test]
