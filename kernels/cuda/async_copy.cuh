@@ -59,11 +59,12 @@ __device__ __forceinline__ void warp_arrive_on_copies(u32 bar, u32 lane) {
 }
 constexpr int kWarpArrivals = 33;
 
-// 16 bytes from global to shared memory; zeros where `valid` is false.
+// 8 bytes from global to shared memory.
 __device__ __forceinline__ void copy_8(u32 dst, const void* src) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(dst), "l"(src) : "memory");
 }
 
+// 16 bytes; zeros where `valid` is false.
 __device__ __forceinline__ void copy_16(u32 dst, const void* src, bool valid) {
     u32 bytes = valid ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");

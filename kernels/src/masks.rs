@@ -39,8 +39,8 @@ impl Tile {
 impl PackTask {
     /// Entries in [`PlanArrays::masks`](crate::PlanArrays::masks) of a pack that has any, on this tile.
     pub(crate) fn mask_words(&self, tile: Tile) -> usize {
-        let words = self.kv_tokens.div_ceil(tile.n) * (tile.n / MASK_TOKENS) * (self.num_queries + 1);
-        tile.words_before_queries(self) + words as usize
+        let runs = self.kv_tokens.div_ceil(tile.n) as usize * (tile.n / MASK_TOKENS) as usize;
+        tile.words_before_queries(self) + runs * (self.num_queries as usize + 1)
     }
 
     /// Whether a warpgroup of its own may take what few queries see of this pack on [`Tile::TALL`], of whose plan these are
@@ -123,6 +123,15 @@ mod tests {
             }
         }
         words
+    }
+
+    /// The check of a plan goes by it, whatever a pack claims.
+    #[test]
+    fn words_of_the_longest_pack_are_counted() {
+        let pack = PackTask { num_queries: 64, kv_tokens: u32::MAX, ..PackTask::default() };
+        let tiles = 1_usize << 26;
+        assert_eq!(pack.mask_words(Tile::MASKED), tiles * 65 + tiles / 8 * 64);
+        assert_eq!(pack.mask_words(Tile::TALL), tiles * 65 + tiles / 2);
     }
 
     #[test]
