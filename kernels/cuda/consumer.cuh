@@ -305,7 +305,7 @@ struct Consumer {
                 open = false;
                 const u32 v_stage = wait_at(v);
                 while (part.any()) {
-                    part.output(state, v_stage, masks.gaps, p.scale_log2, at);
+                    part.output(state, v_stage, p.scale_log2, at);
                     part.advance(masks, tile);
                     if (part.any()) part.scores(smem_address(shared.queries), smem_address(shared.ring[cursor.stage]), at);
                 }
@@ -411,7 +411,7 @@ struct Consumer {
         Scratch& scratch = shared.scratch;
         TaskInfo& info = scratch.info;
         TaskQueries<S> queries(p, scratch, info, at);
-        u32 tokens = alike(info.kv_tokens);
+        u32 tokens = RowMasks<S>::tokens(info);
         const bool fold_stage = kFoldStage<S> && alike(info.fold_stage) != 0;
         RowMasks<S> masks(p, info, at);
         u32 q[S::kQueriesStay || S::kLean ? 1 : kDim / 16][4];

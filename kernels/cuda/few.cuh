@@ -197,21 +197,9 @@ struct FewTeam {
         }
     }
 
-    // Rows of V that no query sees may hold anything, NaN included. `live` says of 64 which some does. Half a row a thread.
-    __device__ __forceinline__ void clear_gaps(const u64* live, u32 values) {
-        const u32 token = thread % kFewTokens, half = thread / kFewTokens;
-        if (__ldg((const u32*)live + token / 32) >> lane & 1) return;
-        // Each token of eight begins at another place, or all would meet in a bank.
-        const u32 first = values + half * (kDim > 64 ? kFewTokens * 128 : 64) + token * 128 + token % (kDim / 16) * 16;
-#pragma unroll 1
-        for (u32 i = 0; i < kDim; i += 16) {
-            asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(first ^ i), "r"(0) : "memory");
-        }
-    }
-
     // The 64 tokens that come, for all warps of which some rows see some (`few_of_part`). `rows` is the warp whose rows are
     // at hand, `visited` has a bit for each that was.
-    __device__ __forceinline__ void tokens_64(const u64* sight, u32 queries, u32 seen, u32& rows, u32& visited, bool gaps) {
+    __device__ __forceinline__ void tokens_64(const u64* sight, u32 queries, u32 seen, u32& rows, u32& visited) {
         const u32 k_stage = cursor.stage, keys = wait(cursor);
         cursor.advance();
         while (seen != 0) {
@@ -239,7 +227,6 @@ struct FewTeam {
             turn(s);
             weigh(s, sees);
             const u32 values = wait(cursor);
-            if (gaps) clear_gaps(sight + queries, values);
             fence_async_proxy();
             meet();
             if (keep) multiply(scratch.shrink);
@@ -271,7 +258,7 @@ struct FewTeam {
             for (u32 part = 0; part < 2; ++part) {
                 const u32 of_part = few_of_part(seen, part);
                 const u64* const sight = masks + tiles + (2 * tile + part) * (queries + 1);
-                if (of_part != 0) tokens_64(sight, queries, of_part, rows, visited, own & kGaps);
+                if (of_part != 0) tokens_64(sight, queries, of_part, rows, visited);
             }
         }
         if (visited != 0) put_aside(rows);

@@ -163,6 +163,7 @@ constexpr bool kItemsMark = PS_TMA && !PS_BESIDE;
 template <class S>
 constexpr bool kBlocksMark = PS_MASKS && PS_TMA && S::kMasked;
 constexpr u32 kAlone = 0x80000000u;  // of an entry of `block_ids`
+constexpr u32 kDeadBit = 30;         // of the same, the highest below which it has how many tokens nobody sees (`Producer::box_of`)
 
 // What the host says of a tile of 128 x 128 (`seen_by_warps`): all rows see all of it, or in bit 4 w + i that one of
 // warp w sees one of the 32 tokens from 32 i on.

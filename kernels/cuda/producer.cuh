@@ -81,9 +81,24 @@ struct Producer {
 #if PS_TMA
     // Boxes of a tile, each of 2^`shift` tokens; this lane copies its half of one of them.
     struct Boxes {
-        u32 count, block, token;
+        u32 count, block;
+        int token;
         bool alone;  // no other task reads the block: it is to leave L2 first
     };
+
+    // What a tile with masks has of box `nth`, whose entry of `block_ids` is `entry`, if it is `there`. The last tokens of a block
+    // may be nobody's and hold anything, NaN included, which would meet a zero of P. So of each 64 tokens of a block those
+    // that some query sees come last: a box begins before the block then, where copies give zeros.
+    //
+    //   block    t0 t1 ... t39  ? ? ...          boxes of 32, of 64 tokens     0 ... 0 t0 ... t7,  t8 ... t39
+    __device__ __forceinline__ Boxes box_of(u32 entry, u32 nth, u32 shift, u32 count, bool there) const {
+        const int size = 1 << p.block_shift, begin = (nth << shift) & (size - 1);
+        const u32 dead_shift = kDeadBit - p.block_shift;
+        const int most = min(size, 64), first = begin & -64;
+        const int live = min(size - (int)((entry & ~kAlone) >> dead_shift) - first, most);
+        const int token = there && live > 0 ? begin - (most - live) : -64;
+        return {count, entry & ((1u << dead_shift) - 1), token, (entry & kAlone) != 0};
+    }
 
     // One K or V tile: each box and 64 dimensions of it is one bulk copy, issued by its own lane.
     // Boxes past the last token are not fetched.
@@ -148,9 +163,7 @@ struct Producer {
             for (u32 part = 0; part < 2; ++part) {
                 if (few_of_part(seen, part) == 0) continue;
                 const u32 first = (2 * tile + part) * count, nth = first + lane / (kDim / 64);
-                const u32 block = block_at(task, min(nth, total - 1), shift);
-                const Boxes boxes = {min(total - first, count), block & ~kAlone,
-                                     (nth << shift) & ((1u << p.block_shift) - 1), (block & kAlone) != 0};
+                const Boxes boxes = box_of(block_at(task, nth, shift), nth, shift, count, nth < total);
                 load_few_tokens(&p.k_map, task, boxes, policy);
                 load_few_tokens(&p.v_map, task, boxes, policy);
             }
@@ -229,9 +242,12 @@ struct Producer {
 #endif
             u32 nth = first + lane / kHalves;
             const u32 block = __shfl_sync(0xffffffffu, blocks, nth & 31);
-            const bool alone = kBlocksMark<S> && (block & kAlone);
-            const Boxes boxes = {min(total - first, per_tile), kBlocksMark<S> ? block & ~kAlone : block,
-                                 (nth << shift) & ((1u << p.block_shift) - 1), alone};
+            Boxes boxes;
+            if constexpr (kBlocksMark<S>) {
+                boxes = box_of(block, nth, shift, per_tile, nth < total);
+            } else {
+                boxes = {min(total - first, per_tile), block, (int)((nth << shift) & ((1u << p.block_shift) - 1)), false};
+            }
             load_tile<S, Marked>(k_map, shift, task.kv_head, boxes, policy);
             if (!S::kLateV || first > 0) load_tile<S, Marked>(v_map, shift, task.kv_head, S::kLateV ? late : boxes, policy);
             late = boxes;

@@ -42,13 +42,11 @@ struct TallMasks {
     const u32 tiles, queries;
     u32 rows[2];  // the queries of this lane's rows
     u64 ahead;    // lane i: of the tile that comes whose number modulo 32 is i
-    bool gaps;    // whether some tile has tokens that no query sees
 
     __device__ __forceinline__ TallMasks(const DecodeParams& p, const TaskInfo& info, const Position<S>& at)
         : masks(p.masks + (masks_of(info) & ~kGaps) - 1),
           tiles((info.kv_tokens + S::kTokens - 1) / S::kTokens),
-          queries(info.num_queries),
-          gaps(masks_of(info) & kGaps) {
+          queries(info.num_queries) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) rows[r] = min(query_of_row(p, at.row() + r * 8), queries - 1);
         // A way to HBM each otherwise, for every tile.
@@ -71,17 +69,6 @@ struct TallMasks {
         for (int r = 0; r < 2; ++r) own[r] = __ldg(from + 2 * rows[r]);
     }
 };
-
-// Zeroes rows of V that no row of P has: they may hold anything, NaN included. `live` are 16 tokens.
-__device__ __forceinline__ void clear_rows(u32 (&v)[4], u32 live, u32 lane) {
-    const u32 own = live >> (lane & 3) * 2;
-    const u32 low = (own & 1 ? 0xffffu : 0) | (own & 2 ? 0xffff0000u : 0);
-    const u32 high = (own & 0x100 ? 0xffffu : 0) | (own & 0x200 ? 0xffff0000u : 0);
-    v[0] &= low;
-    v[1] &= high;
-    v[2] &= low;
-    v[3] &= high;
-}
 
 // 32 tokens at a time of a tile that few see, as far as a row of this warp sees any: by the warp alone.
 template <class S>
@@ -108,8 +95,7 @@ struct SparsePart {
     }
 
     // Softmax of the scores, and P V.
-    __device__ __forceinline__ void output(RowState<S>& state, u32 v_stage, bool gaps, float scale,
-                                           const Position<S>& at) {
+    __device__ __forceinline__ void output(RowState<S>& state, u32 v_stage, float scale, const Position<S>& at) {
         float top[2] = {-PS_INF, -PS_INF}, shrink[2];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -139,7 +125,6 @@ struct SparsePart {
         if (__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) rescale(state, shrink);
         u32 weights[2][4];
         pack_weights(weights, s);
-        const u32 live = gaps ? __reduce_or_sync(0xffffffffu, own[0] | own[1]) : ~0u;
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
             const u32 row = first() * 32 + k * 16 + (at.lane & 15);
@@ -147,7 +132,6 @@ struct SparsePart {
             for (int d = 0; d < kDim / 16; ++d) {
                 u32 v[4];
                 load_matrices_transposed(v, tile_address<S::kN>(v_stage, row, d * 2 + (at.lane >> 4)));
-                if (gaps) clear_rows(v, live >> (k * 16), at.lane);
                 mma_16x8x16(state.o[2 * d], weights[k], v[0], v[1]);
                 mma_16x8x16(state.o[2 * d + 1], weights[k], v[2], v[3]);
             }

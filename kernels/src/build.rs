@@ -15,7 +15,8 @@ use crate::marks::{Marks, Readers};
 use crate::masks::MASK_TOKENS;
 use crate::params::{DecodeParams, HybridParams, Item, MergeParams, PackQuery, PrefillItem, PrefillParams};
 use crate::plan::{CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PackTask, PlanArrays, Tile, Work};
-use crate::spec::{Copies, Folds, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
+use crate::spec::{Folds, HybridSpec, KernelSpec, PrefillSpec, Roles, Sight};
+use crate::tails::Tails;
 use crate::trace::TraceBuffer;
 use crate::watch::watch;
 
@@ -108,8 +109,11 @@ impl<'a> Builder<'a> {
         let sms = gpu.info().sms;
         let watched = short_queue(plan, shape, sms)
             .map_or_else(Vec::new, |tasks| watch(plan, shape, &mut pack_queries, (tasks, USUAL_RESIDENCY * sms)));
-        let bulk = gpu.arch().bulk_copies() && shape.copies(DecodeShape::BULK_BLOCK) == Copies::Bulk;
-        let block_ids = readers.marked_blocks(plan, bulk);
+        let bulk = options.bulk_copies(&gpu.arch(), shape);
+        let mut tails = Tails { masks: plan.masks.into(), block_ids: readers.marked_blocks(plan, bulk) };
+        if bulk {
+            tails = Tails::of(plan, tails.block_ids, (shape.block_size, shape.group()));
+        }
         let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
         let mut shared = Shared {
             part_out: gpu.allocate(slot_rows * shape.head_dim as usize * 4)?,
@@ -123,8 +127,8 @@ impl<'a> Builder<'a> {
             part_out: shared.part_out.address(),
             part_lse: shared.part_lse.address(),
             pack_queries: shared.keep(gpu.upload(&pack_queries)?),
-            block_ids: shared.keep(gpu.upload(&block_ids)?),
-            masks: shared.keep(gpu.upload(plan.masks)?),
+            block_ids: shared.keep(gpu.upload(&tails.block_ids)?),
+            masks: shared.keep(gpu.upload(&tails.masks)?),
             num_watched: watched.len() as u32,
             watched: shared.keep(gpu.upload(&watched)?),
             watch_trace: plan.watch_places(shape),
@@ -154,7 +158,7 @@ impl<'a> Builder<'a> {
             pack_queries,
             marks,
             watched: watched.iter().map(|query| query.query).collect(),
-            block_ids,
+            block_ids: tails.block_ids,
             query_index,
             merges: 0,
             merged_rows: 0,

@@ -19,6 +19,7 @@ use crate::error::KernelError;
 use crate::gpu::{DeviceBuffer, Function, Gpu};
 use crate::params::{DecodeParams, HybridParams, MergeParams, PrefillParams, TraceRecord};
 use crate::plan::{DecodeShape, Launch, PlanArrays, Tile};
+use crate::spec::{Arch, Copies};
 use crate::stream::{Event, Stream};
 use crate::trace::TraceBuffer;
 
@@ -39,6 +40,14 @@ pub struct CallOptions {
     pub item_tokens: Option<u32>,
     /// Extra preprocessor definitions, for experiments.
     pub defines: Vec<String>,
+}
+
+impl CallOptions {
+    /// Whether K and V of decode come by bulk copies: not where a definition has kernels as on GPUs without them.
+    pub(crate) fn bulk_copies(&self, arch: &Arch, shape: &DecodeShape) -> bool {
+        let taken_away = self.defines.iter().any(|define| define == "-DPS_TMA=0");
+        arch.bulk_copies() && shape.copies(DecodeShape::BULK_BLOCK) == Copies::Bulk && !taken_away
+    }
 }
 
 /// A kernel of a call as it was compiled and loaded.

@@ -4,12 +4,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use crate::error::KernelError;
 use crate::masks::seen_by_some;
 use crate::plan::{
     CtaRoles, DecodeShape, HybridWork, Launch, MergeRows, PackTask, PlanArrays, PrefillTask, TaskRows, Tile, Work,
 };
 use crate::spec::{HybridSpec, PrefillSpec, Roles};
+use crate::tails::{MOST_TOKENS, by_some, count_seen, live_tokens};
 
 /// No kernel takes more tokens at a time.
 const LARGEST_TILE: u32 = 128;
@@ -45,7 +48,7 @@ impl PlanArrays<'_> {
             let end = pack.block_begin.saturating_add(pack.kv_tokens.div_ceil(shape.block_size));
             self.check_blocks((pack.block_begin, end), blocks_in_cache)
                 .map_err(|why| format!("pack {number} {why}"))?;
-            self.check_masks(pack, shape).map_err(|why| format!("pack {number} {why}"))?;
+            self.check_masks(pack, shape, blocks_in_cache).map_err(|why| format!("pack {number} {why}"))?;
             for (slot, query) in (pack.slot_begin..).zip(queries) {
                 written.slot(&owners, slot, *query).map_err(|why| format!("pack {number} {why}"))?;
             }
@@ -164,7 +167,7 @@ impl PlanArrays<'_> {
     }
 
     /// Masks are there for each tile, say of each token whether a query sees it, and leave each query a token of the first.
-    fn check_masks(&self, pack: &PackTask, shape: &DecodeShape) -> Result<(), Wrong> {
+    fn check_masks(&self, pack: &PackTask, shape: &DecodeShape, blocks_in_cache: u32) -> Result<(), Wrong> {
         let tile = self.tiles.get(pack.tile as usize).copied().filter(Tile::takes_masks);
         let Some(begin) = pack.masks else {
             let needs = tile == Some(Tile::TALL);
@@ -188,7 +191,13 @@ impl PlanArrays<'_> {
                 return Err("has a query that sees none of its first 64 tokens".to_owned());
             }
         }
-        Ok(())
+        if u64::from(blocks_in_cache) * u64::from(shape.block_size) > MOST_TOKENS {
+            return Err(format!("has masks over a cache of more than {MOST_TOKENS} tokens"));
+        }
+        if !pack.kv_tokens.is_multiple_of(shape.block_size) {
+            return Err(format!("has masks for {} tokens, no whole blocks of {}", pack.kv_tokens, shape.block_size));
+        }
+        check_blocks_of_masks(&seen, (queries, shape.block_size))
     }
 
     fn check_one_tile(&self, packs: &[u32]) -> Result<(), Wrong> {
@@ -293,6 +302,29 @@ impl Written {
             _ => Err(format!("writes row {row} where something else is written")),
         }
     }
+}
+
+/// What some query sees of a block are its first tokens, and each that sees any of it sees all of these.
+fn check_blocks_of_masks(seen: &[u64], (queries, block_size): (u32, u32)) -> Result<(), Wrong> {
+    let by_some = by_some(seen, queries);
+    let live: Vec<Range<u32>> = (0..)
+        .step_by(block_size as usize)
+        .zip(live_tokens(&by_some, block_size))
+        .map(|(begin, count)| begin..begin + count)
+        .collect();
+    if let Some((block, live)) = (0..).zip(&live).find(|(_, live)| count_seen(&by_some, live) != live.len() as u32) {
+        return Err(format!("has block {block}, of which queries see {} tokens, but not the first", live.len()));
+    }
+    for query in 0..queries as usize {
+        let own: Vec<u64> = seen.iter().skip(query).step_by(queries as usize).copied().collect();
+        for (block, live) in live.iter().enumerate() {
+            let count = count_seen(&own, live) as usize;
+            if count != 0 && count != live.len() {
+                return Err(format!("has a query that sees {count} of {} tokens of block {block}", live.len()));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_merge(rows: &MergeRows, owners: &[u32], written: &mut Written) -> Result<(), Wrong> {

@@ -31,6 +31,7 @@ mod plan;
 mod spec;
 mod stop;
 mod stream;
+mod tails;
 mod timing;
 mod trace;
 mod watch;

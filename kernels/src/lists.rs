@@ -156,11 +156,9 @@ fn masks(plan: &PlanArrays<'_>, pack: &PackTask) -> u32 {
     let Some(begin) = pack.masks.filter(|_| pack.kv_tokens > 0) else { return 0 };
     let tile = plan.tiles.get(pack.tile as usize).copied().unwrap_or(Tile::MASKED);
     let words = plan.masks.get(begin as usize..begin as usize + pack.mask_words(tile)).unwrap_or(&[]);
-    // Of the other tile the kernel clears what lies behind the last token in any case.
-    let whole = |place| if tile == Tile::TALL { u64::MAX } else { pack.tokens_of_mask(place) };
     let seen = tile.seen(words, pack);
     let mut places = (0..).zip(seen.chunks(pack.num_queries.max(1) as usize));
-    Item::masked(begin, places.any(|(place, each)| seen_by_some(each) != whole(place)))
+    Item::masked(begin, places.any(|(place, each)| seen_by_some(each) != pack.tokens_of_mask(place)))
 }
 
 /// The items of packs of one tile, a CTA each: as many heads as the tile computes at once, pack by pack, or where they are

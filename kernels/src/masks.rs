@@ -6,7 +6,7 @@ use crate::plan::{PackTask, Tile};
 pub(crate) const MASK_TOKENS: u32 = u64::BITS;
 
 /// Tiles of [`Tile::MASKED`] that a word of [`quarters_of_queries`] is of.
-const TILES_OF_A_WORD: usize = 8;
+pub(crate) const TILES_OF_A_WORD: usize = 8;
 
 impl Tile {
     /// What [`PlanArrays::masks`](crate::PlanArrays::masks) has of a pack with this tile. `seen` says what each query sees of

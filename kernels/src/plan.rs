@@ -140,8 +140,8 @@ pub struct PackTask {
     /// Index into [`PlanArrays::tiles`].
     pub tile: u32,
     /// First entry in [`PlanArrays::masks`], where some of its tokens are of some of its queries alone: what [`Tile::masks`]
-    /// makes of them. Such a pack has a tile that [takes masks](Tile::takes_masks), and all its queries see one of its first
-    /// 64 tokens.
+    /// makes of them. Such a pack has a tile that [takes masks](Tile::takes_masks), whole blocks and a run of the list for
+    /// itself. All its queries see one of its first 64 tokens, and what nobody sees of a block is behind what some query does.
     pub masks: Option<u32>,
 }
 

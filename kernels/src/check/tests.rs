@@ -61,27 +61,40 @@ fn a_sound_plan_passes_and_damaged_ones_do_not() {
 #[test]
 fn masks_are_whole_and_leave_every_query_a_token_to_begin_with() {
     let packs = [PackTask { num_queries: 2, kv_tokens: 32, masks: Some(1), ..PACK }];
-    let one = [Launch::new(Work::Packs(vec![0]))];
+    let launches = [Launch::new(Work::Packs(vec![0]))];
     let check = |masks: &[u64], tile| {
         let tiles = [tile];
-        let plan = PlanArrays { tiles: &tiles, masks, ..plan(&packs, &[0, 1], &one) };
+        let plan = PlanArrays { tiles: &tiles, masks, ..plan(&packs, &[0, 1], &launches) };
         plan.check(&SHAPE, 4).err().map(|error| error.to_string()).unwrap_or_default()
     };
-    // A byte of each query for the one tile, which is ragged, then what the queries see of it and some query does.
-    assert_eq!(check(&[9, 0x3f, 0x3f, 0b01, 0b10, 0b11], Tile::MASKED), "");
-    assert!(check(&[9, 0x3f, 0x3f, 0b01, 0b10, 0b11], Tile { m: 32, n: 64 }).contains("64x64"));
-    assert!(check(&[9, 0x3f, 0x3f, 0b01, 0b10], Tile::MASKED).contains("past the last"));
-    assert!(check(&[9, 0x3f, 0x3f, 0b01, 0b10, 0b111], Tile::MASKED).contains("than its queries"));
-    assert!(check(&[9, 0x2f, 0x3f, 0b01, 0b10, 0b11], Tile::MASKED).contains("than its queries"));
+    // A byte of each query for the one tile, which is ragged, then what the queries see of it and some query does: both two tokens
+    // of the first block, and the second query one of the other.
+    let (both, one, all) = (0b11, 0b11 | 1 << 16, 0b11 | 1 << 16);
+    assert_eq!(check(&[9, 0x3f, 0x3f, both, one, all], Tile::MASKED), "");
+    assert!(check(&[9, 0x3f, 0x3f, both, one, all], Tile { m: 32, n: 64 }).contains("64x64"));
+    assert!(check(&[9, 0x3f, 0x3f, both, one], Tile::MASKED).contains("past the last"));
+    assert!(check(&[9, 0x3f, 0x3f, both, one, all | 0b100], Tile::MASKED).contains("than its queries"));
+    assert!(check(&[9, 0x2f, 0x3f, both, one, all], Tile::MASKED).contains("than its queries"));
     assert!(check(&[9, 0x3f, 0x3f, 1 << 32, 1, 1 | 1 << 32], Tile::MASKED).contains("more than there is"));
     assert!(check(&[9, 0x3f, 0x3f, 0, 0b11, 0b11], Tile::MASKED).contains("none of its first 64 tokens"));
+    assert!(check(&[9, 0x3f, 0x3f, 0b01, 0b11, 0b11], Tile::MASKED).contains("sees 1 of 2 tokens of block 0"));
+    assert!(
+        check(&[9, 0x3f, 0x3f, 0b101, 0b101, 0b101], Tile::MASKED)
+            .contains("of which queries see 3 tokens, but not the first")
+    );
+    let short = [PackTask { kv_tokens: 20, ..packs[0] }];
+    let masks = [9, 0x3f, 0x3f, both, one, all];
+    let short = PlanArrays { tiles: &[Tile::MASKED], masks: &masks, ..plan(&short, &[0, 1], &launches) };
+    assert!(says(&short).contains("20 tokens, no whole blocks of 16"));
+    let masks = PlanArrays { packs: &packs, ..short };
+    assert!(masks.check(&SHAPE, (1 << 26) + 1).unwrap_err().to_string().contains("a cache of more than 1073741824"));
     // Of 128 tokens of the tall tile: what its warps see, then of each 64 what the queries do and some query does.
-    assert_eq!(check(&[9, 0b1, 0b01, 0b10, 0b11, 0, 0, 0], Tile::TALL), "");
-    assert!(check(&[9, 0b11, 0b01, 0b10, 0b11, 0, 0, 0], Tile::TALL).contains("than its queries"));
-    assert!(check(&[9, 0b1, 0b01, 0b10, 0b01, 0, 0, 0], Tile::TALL).contains("than its queries"));
-    assert!(check(&[9, 0b101, 0b01, 0b10, 0b11, 1, 0, 1], Tile::TALL).contains("more than there is"));
+    assert_eq!(check(&[9, 0b1, both, both, both, 0, 0, 0], Tile::TALL), "");
+    assert!(check(&[9, 0b11, both, both, both, 0, 0, 0], Tile::TALL).contains("than its queries"));
+    assert!(check(&[9, 0b1, both, both, 0b1, 0, 0, 0], Tile::TALL).contains("than its queries"));
+    assert!(check(&[9, 0b101, both, both, both, 1, 0, 1], Tile::TALL).contains("more than there is"));
     let bare = [PackTask { masks: None, ..packs[0] }];
-    assert!(says(&PlanArrays { tiles: &[Tile::TALL], ..plan(&bare, &[0, 1], &one) }).contains("has no masks"));
+    assert!(says(&PlanArrays { tiles: &[Tile::TALL], ..plan(&bare, &[0, 1], &launches) }).contains("has no masks"));
 }
 
 #[test]

@@ -199,8 +199,11 @@ impl Forest {
         if tile != Tile::TALL {
             return;
         }
+        // Whole blocks, the last of them partly filled.
+        let filled = pack.kv_tokens;
+        pack.kv_tokens = filled.next_multiple_of(shape.block_size);
         let words = pack.kv_tokens.next_multiple_of(tile.n) / 64;
-        let tokens = (0..words).map(|word| pack.kv_tokens.saturating_sub(word * 64).min(64));
+        let tokens = (0..words).map(|word| filled.saturating_sub(word * 64).min(64));
         let word = |tokens: u32| u64::MAX.checked_shr(64 - tokens).unwrap_or(0);
         let seen: Vec<u64> = tokens.flat_map(|tokens| (0..pack.num_queries).map(move |_| word(tokens))).collect();
         pack.masks = Some(self.masks.len() as u32);
