@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kernels::{
-    CtaRoles, DecodeShape, Dtype as KernelDtype, HybridSpec, HybridWork, KernelSpec, Launch as KernelLaunch, MergeRows,
-    PackTask, PlanArrays, PrefillTask, Tile as KernelTile, Work as KernelWork,
+    Copies, CtaRoles, DecodeShape, Dtype as KernelDtype, HybridSpec, HybridWork, KernelSpec, Launch as KernelLaunch,
+    MergeRows, PackTask, PlanArrays, PrefillTask, Sight, Tile as KernelTile, Work as KernelWork,
 };
 
 use crate::backend::cuda::lower::tasks::{Gathered, Rows};
@@ -402,22 +402,38 @@ fn kernel_tiles(plan: &LaunchPlan) -> Result<BTreeMap<Tile, KernelTile>> {
         }
     }
     let mixed = is_persistent(plan) && side_by_side.len() > 1;
-    side_by_side
-        .into_iter()
-        .map(|(tile, heads)| {
-            let few = plan.most_rows_of(tile) <= KernelTile::LEAN.m;
-            let kernel = match beside {
-                true if few => KernelTile::LEAN,
-                true => tall_beside(plan.shape.block_size),
-                false => kernel_tile(tile, (heads, few), mixed, plan.shape.head_dim),
-            };
-            let spec = KernelSpec::new(&[kernel], plan.shape.head_dim, KernelDtype::F16, false, false);
-            match spec.check() {
-                Ok(()) => Ok((tile, kernel)),
-                Err(error) => Err(Error::Unsupported { who: "the GPU".to_owned(), limit: error.to_string() }),
-            }
-        })
-        .collect()
+    let kernel_of = |(tile, heads): (Tile, bool)| {
+        let few = plan.most_rows_of(tile) <= KernelTile::LEAN.m;
+        let kernel = match beside {
+            true if few => KernelTile::LEAN,
+            true => tall_beside(plan.shape.block_size),
+            false => kernel_tile(tile, (heads, few), mixed, plan.shape.head_dim),
+        };
+        (tile, kernel)
+    };
+    let kernels = side_by_side.into_iter().map(kernel_of).collect();
+    check_kernels(plan, &kernels, is_persistent(plan) && !beside)?;
+    Ok(kernels)
+}
+
+/// Refuses what no kernel computes. Of a plan whose decodes are taken from a queue one has all tiles `together`.
+fn check_kernels(plan: &LaunchPlan, kernels: &BTreeMap<Tile, KernelTile>, together: bool) -> Result<()> {
+    let tiles = persistent_tiles(kernels);
+    let sets = tiles.chunks(if together { tiles.len().max(1) } else { 1 });
+    let has_masks = plan.packs.iter().any(|pack| pack.is_subtree(plan.shape.block_size));
+    for tiles in sets {
+        let mut spec = KernelSpec::new(tiles, plan.shape.head_dim, KernelDtype::F16, together, false);
+        if plan.shape.block_size < DecodeShape::BULK_BLOCK {
+            spec.copies = Copies::Tokens;
+        }
+        if has_masks && tiles.contains(&KernelTile::MASKED) {
+            spec.sight = Sight::Masked;
+        }
+        let refuse =
+            |error: kernels::KernelError| Error::Unsupported { who: "the GPU".to_owned(), limit: error.to_string() };
+        spec.check().map_err(refuse)?;
+    }
+    Ok(())
 }
 
 /// 64×128 at d 128, and 32×128 too at d 256, spill registers and run with 64 tokens. The kernel of 16×16 takes four heads a CTA; a plan

@@ -206,6 +206,21 @@ fn leaves_of_no_more_rows_than_the_lean_kernel_has_run_on_it() {
     assert_eq!(kernel_tile(wide, (true, true), true, 256), KernelTile { m: 16, n: 16 }, "no registers for it");
 }
 
+/// Refused as it is planned, and not when it is to run: vLLM's cascade has a tile of 128 rows beside one of 16.
+#[test]
+fn tiles_that_no_kernel_has_together_are_refused() {
+    let of = |strategy| planned("1,40_512,30", (32, 8), "cascade", strategy).1.unwrap();
+    let refused = check(&of(Strategy::Fused)).unwrap_err().to_string();
+    assert!(refused.contains("beside 64x64 and 8x16"), "{refused}");
+    let mut serial = of(Strategy::Serial);
+    check(&serial).unwrap();
+    serial.shape.block_size = 8;
+    assert!(
+        check(&serial).unwrap_err().to_string().contains("blocks of 16 tokens or more"),
+        "a tile of 128 rows alone"
+    );
+}
+
 #[test]
 fn ctas_go_through_packs_and_heads_in_the_order_of_the_plan() {
     let batch = sharing().0;
