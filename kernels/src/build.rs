@@ -110,10 +110,12 @@ impl<'a> Builder<'a> {
         let watched = short_queue(plan, shape, sms)
             .map_or_else(Vec::new, |tasks| watch(plan, shape, &mut pack_queries, (tasks, USUAL_RESIDENCY * sms)));
         let bulk = options.bulk_copies(&gpu.arch(), shape);
-        let mut tails = Tails { masks: plan.masks.into(), block_ids: readers.marked_blocks(plan, bulk) };
-        if bulk {
-            tails = Tails::of(plan, tails.block_ids, (shape.block_size, shape.group()));
-        }
+        let block_ids = readers.marked_blocks(plan, bulk);
+        let tails = if bulk {
+            Tails::of(plan, block_ids, (shape.block_size, shape.group()))
+        } else {
+            Tails { masks: plan.masks.into(), block_ids }
+        };
         let slot_rows = (plan.num_slots + plan.prefill_slots) as usize * shape.q_heads as usize;
         let mut shared = Shared {
             part_out: gpu.allocate(slot_rows * shape.head_dim as usize * 4)?,

@@ -67,18 +67,26 @@ pub(crate) fn seen_by_some(each: &[u64]) -> u64 {
     each.iter().fold(0, |all, one| all | one)
 }
 
+/// Each 16 of 64 tokens.
+pub(crate) fn quarters(own: u64) -> impl Iterator<Item = u64> {
+    (0..4).map(move |nth| own >> (16 * nth) & 0xffff)
+}
+
+/// Bit i where any of the 16 tokens from 16 i on is seen.
+pub(crate) fn seen_quarters(own: u64) -> u64 {
+    quarters(own).enumerate().map(|(nth, quarter)| u64::from(quarter != 0) << nth).sum()
+}
+
 /// Of each query a byte for each of up to 8 tiles of 64 tokens, of which these are what each query sees: bit i that it sees
 /// the 16 tokens from 16 i on, bit 5 that there is such a tile. Where some query sees only some of 16, or nobody one of the
 /// tile, all bytes of the tile have bit 4, and say nothing of what is seen.
 fn quarters_of_queries(seen: &[u64], queries: usize) -> Vec<u64> {
     let mut words = vec![0; queries];
     for (tile, each) in seen.chunks(queries).enumerate() {
-        let quarters = |own: u64| (0..4).map(move |nth| own >> (16 * nth) & 0xffff);
         let whole = each.iter().all(|own| quarters(*own).all(|quarter| quarter == 0 || quarter == 0xffff));
         let ragged = !whole || seen_by_some(each) != u64::MAX;
         for (word, own) in words.iter_mut().zip(each) {
-            let bits = quarters(*own).enumerate().map(|(nth, quarter)| u64::from(quarter != 0) << nth).sum::<u64>();
-            *word |= (0x20 | if ragged { 0x1f } else { bits }) << (8 * tile);
+            *word |= (0x20 | if ragged { 0x1f } else { seen_quarters(*own) }) << (8 * tile);
         }
     }
     words

@@ -85,7 +85,7 @@ impl DecodeShape {
     }
 
     /// How tiles come from the blocks, where those of fewer than `least` tokens are too small for bulk copies.
-    pub(crate) fn copies(&self, least: u32) -> Copies {
+    pub fn copies(&self, least: u32) -> Copies {
         if self.block_size < least { Copies::Tokens } else { Copies::Bulk }
     }
 

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::masks::{MASK_TOKENS, TILES_OF_A_WORD, seen_by_some};
+use crate::masks::{MASK_TOKENS, TILES_OF_A_WORD, quarters, seen_by_some, seen_quarters};
 use crate::plan::{PlanArrays, Tile};
 
 /// The highest bit below which an entry of a pack with masks has how many tokens of the block nobody sees, and below that the
@@ -97,7 +97,6 @@ fn put_last(seen: &mut [u64], queries: u32, unit: u32) {
 /// 16 i on, bit 5 always, and bit 4 where what some query sees is behind zeros within 16 tokens. Behind them 16 bits for each tile,
 /// four for each 16 tokens: how many zeros come before what some query sees.
 fn masks_over_zeros(seen: &[u64], queries: usize) -> Vec<u64> {
-    let quarter = |word: u64, nth: usize| word >> (16 * nth) & 0xffff;
     let mut masks = Vec::new();
     for run in seen.chunks(queries * TILES_OF_A_WORD) {
         let begin = masks.len();
@@ -105,14 +104,12 @@ fn masks_over_zeros(seen: &[u64], queries: usize) -> Vec<u64> {
         masks.resize(begin + queries + 2, 0);
         let (words, zeros) = masks[begin..].split_at_mut(queries);
         for (tile, each) in run.chunks(queries).enumerate() {
-            let by_some = seen_by_some(each);
-            let before = |nth| u64::from(quarter(by_some, nth).trailing_zeros()) & 63;
-            let of_tile =
-                (0..4).filter(|nth| quarter(by_some, *nth) != 0).map(|nth| before(nth) << (4 * nth)).sum::<u64>();
+            let before = |quarter: u64| if quarter == 0 { 0 } else { u64::from(quarter.trailing_zeros()) };
+            let by_some = quarters(seen_by_some(each)).enumerate();
+            let of_tile = by_some.map(|(nth, quarter)| before(quarter) << (4 * nth)).sum::<u64>();
             zeros[tile / 4] |= of_tile << (16 * (tile % 4));
             for (word, own) in words.iter_mut().zip(each) {
-                let sees = (0..4).map(|nth| u64::from(quarter(*own, nth) != 0) << nth).sum::<u64>();
-                *word |= (sees | u64::from(of_tile != 0) << 4) << (8 * tile);
+                *word |= (seen_quarters(*own) | u64::from(of_tile != 0) << 4) << (8 * tile);
             }
         }
     }

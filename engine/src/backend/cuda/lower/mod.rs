@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kernels::{
-    Copies, CtaRoles, DecodeShape, Dtype as KernelDtype, HybridSpec, HybridWork, KernelSpec, Launch as KernelLaunch,
-    MergeRows, PackTask, PlanArrays, PrefillTask, Sight, Tile as KernelTile, Work as KernelWork,
+    CtaRoles, DecodeShape, Dtype as KernelDtype, HybridSpec, HybridWork, KernelSpec, Launch as KernelLaunch, MergeRows,
+    PackTask, PlanArrays, PrefillTask, Sight, Tile as KernelTile, Work as KernelWork,
 };
 
 use crate::backend::cuda::lower::tasks::{Gathered, Rows};
@@ -423,9 +423,7 @@ fn check_kernels(plan: &LaunchPlan, kernels: &BTreeMap<Tile, KernelTile>, togeth
     let has_masks = plan.packs.iter().any(|pack| pack.is_subtree(plan.shape.block_size));
     for tiles in sets {
         let mut spec = KernelSpec::new(tiles, plan.shape.head_dim, KernelDtype::F16, together, false);
-        if plan.shape.block_size < DecodeShape::BULK_BLOCK {
-            spec.copies = Copies::Tokens;
-        }
+        spec.copies = shape(&plan.shape).copies(DecodeShape::BULK_BLOCK);
         if has_masks && tiles.contains(&KernelTile::MASKED) {
             spec.sight = Sight::Masked;
         }
